@@ -1,0 +1,47 @@
+# Third parties as targets. Each target that an installed kolo needs again is found again by KoloConfig.cmake.in.
+find_package(Threads REQUIRED)
+
+# Debian's protobuf, never LibTorch's headers of the same name: its prefix must not be searched.
+find_program(KOLO_PROTOC protoc NO_CMAKE_PREFIX_PATH)
+find_path(KOLO_PROTOBUF_INCLUDE google/protobuf/message_lite.h NO_CMAKE_PREFIX_PATH)
+find_library(KOLO_PROTOBUF_LIBRARY protobuf-lite NO_CMAKE_PREFIX_PATH)
+find_path(KOLO_XXHASH_INCLUDE xxhash.h)
+find_path(KOLO_SPDLOG_INCLUDE spdlog/spdlog.h)
+foreach(needed PROTOC PROTOBUF_INCLUDE PROTOBUF_LIBRARY XXHASH_INCLUDE SPDLOG_INCLUDE)
+  if(NOT KOLO_${needed})
+    message(FATAL_ERROR "KOLO_${needed} not found: install protobuf-compiler libprotobuf-dev libxxhash-dev libspdlog-dev, or run script/setup")
+  endif()
+endforeach()
+add_library(kolo_protobuf INTERFACE)
+target_include_directories(kolo_protobuf SYSTEM INTERFACE ${KOLO_PROTOBUF_INCLUDE})
+target_link_libraries(kolo_protobuf INTERFACE ${KOLO_PROTOBUF_LIBRARY})
+
+# Images. Found here because imported targets are seen only below the folder that found them.
+find_package(JPEG REQUIRED)
+find_package(PNG REQUIRED)
+find_package(nlohmann_json REQUIRED)
+
+set(KOLO_HAVE_MPI OFF)
+if(NOT KOLO_WITH_MPI STREQUAL OFF)
+  set(MPI_CXX_SKIP_MPICXX ON)
+  find_package(MPI COMPONENTS CXX QUIET)
+  if(MPI_CXX_FOUND)
+    set(KOLO_HAVE_MPI ON)
+  elseif(KOLO_WITH_MPI STREQUAL ON)
+    message(FATAL_ERROR "KOLO_WITH_MPI=ON, but no MPI was found: install libopenmpi-dev and openmpi-bin, or run script/setup")
+  endif()
+endif()
+
+# LibTorch's CPU set, without find_package(Torch), which insists on a CUDA toolkit. Looked for in KOLO_TORCH_DIR,
+# CMAKE_PREFIX_PATH and .deps/torch, in this order.
+set(KOLO_HAVE_TORCH OFF)
+if(NOT KOLO_WITH_TORCH STREQUAL OFF)
+  include(KoloFindTorch)
+  kolo_find_torch(HINTS ${kolo_SOURCE_DIR}/.deps/torch)
+  if(TARGET kolo_libtorch)
+    set(KOLO_HAVE_TORCH ON)
+  elseif(KOLO_WITH_TORCH STREQUAL ON)
+    message(FATAL_ERROR "KOLO_WITH_TORCH=ON, but no LibTorch was found: run script/setup, or set KOLO_TORCH_DIR to its folder")
+  endif()
+endif()
+message(STATUS "kolo: MPI ${KOLO_HAVE_MPI}, LibTorch ${KOLO_HAVE_TORCH}")

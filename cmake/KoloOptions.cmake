@@ -1,0 +1,39 @@
+# Features are AUTO (used when found), ON (missing is an error that says what to install) or OFF.
+foreach(feature MPI TORCH CUDA NCCL)
+  set(KOLO_WITH_${feature} AUTO CACHE STRING "Use ${feature}: AUTO, ON or OFF")
+  set_property(CACHE KOLO_WITH_${feature} PROPERTY STRINGS AUTO ON OFF)
+  if(NOT KOLO_WITH_${feature} MATCHES "^(AUTO|ON|OFF)$")
+    message(FATAL_ERROR "KOLO_WITH_${feature} is '${KOLO_WITH_${feature}}'; it must be AUTO, ON or OFF")
+  endif()
+endforeach()
+
+# CUDA and NCCL have no implementation yet: AUTO means off, ON says so.
+foreach(feature CUDA NCCL)
+  if(KOLO_WITH_${feature} STREQUAL ON)
+    message(FATAL_ERROR "KOLO_WITH_${feature}=ON: this version of kolo has no ${feature} backend yet; use AUTO or OFF")
+  endif()
+endforeach()
+
+option(KOLO_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
+option(KOLO_BUILD_TOOLS "Build the kolo program" ${PROJECT_IS_TOP_LEVEL})
+option(KOLO_BUILD_EXAMPLES "Build the examples and the trainer" ${PROJECT_IS_TOP_LEVEL})
+option(KOLO_BUILD_BENCH "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
+option(KOLO_INSTALL "Install kolo with the project that builds it" ${PROJECT_IS_TOP_LEVEL})
+set(KOLO_SANITIZE "" CACHE STRING "Sanitizers for everything kolo builds, e.g. address,undefined or thread")
+
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+if(PROJECT_IS_TOP_LEVEL)
+  find_program(KOLO_CCACHE ccache)
+  if(KOLO_CCACHE)
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${KOLO_CCACHE})
+  endif()
+endif()
+if(KOLO_SANITIZE)
+  add_compile_options(-fsanitize=${KOLO_SANITIZE} -fno-omit-frame-pointer -g)
+  add_link_options(-fsanitize=${KOLO_SANITIZE})
+endif()
+
+add_library(kolo_warnings INTERFACE)
+target_compile_options(kolo_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wno-restrict)  # -Wrestrict: false alarms in g++ 12's std::string

@@ -1,0 +1,52 @@
+#pragma once
+// Where a rank's batches come from: the JPEG loader or made-up numbers, behind one interface.
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "kolo/data/loader.h"
+#include "kolo/types.h"
+#include "options.h"
+
+namespace imagenet {
+
+// Normalised images [n, 3, s, s] in float, in the options' memory format, and labels [n] in int64.
+struct Batch {
+  at::Tensor images, labels;
+};
+
+// This rank's share of the training or the validation images.
+//
+// Training: every rank has the same number of full batches. Validation: ranks hold disjoint runs that together are
+// every image once, so shares may differ by one image, the last batch may be short, and a rank may have nothing.
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+  [[nodiscard]] virtual int classes() const = 0;
+  // Batches an epoch.
+  [[nodiscard]] virtual std::int64_t steps() const = 0;
+  // Starts an epoch at batch `first`. What batch k of epoch e holds depends on (seed, e, k, rank, world size) alone.
+  virtual void begin(std::int64_t epoch, std::int64_t first) = 0;
+  // False at the end. The batch is good until the second next() after it.
+  virtual bool next(Batch& batch) = 0;
+  // Files that were broken or had to be converted; nothing for synthetic data.
+  [[nodiscard]] virtual kolo::data::LoaderReport report() const { return {}; }
+};
+
+enum class Part { train, validation };
+
+// The validation images' source is null when a folder has no val/. Throws kolo::UsageError when there are fewer images
+// than a step takes.
+std::unique_ptr<BatchSource> make_source(const Options& options, const kolo::Placement& placement, Part part);
+
+// The run [first, second) of `total` items that belongs to a rank.
+std::pair<std::int64_t, std::int64_t> shard(std::int64_t total, const kolo::Placement& placement);
+// Full batches on every rank. Throws kolo::UsageError when there is none.
+std::int64_t training_steps(std::int64_t images, const Options& options, const kolo::Placement& placement);
+
+std::unique_ptr<BatchSource> make_synthetic_source(const Options& options, const kolo::Placement& placement, Part part);
+std::unique_ptr<BatchSource> make_loader_source(const Options& options, const kolo::Placement& placement, Part part);
+
+}  // namespace imagenet

@@ -1,0 +1,118 @@
+// Batches from JPEG files, or from JPEGs in memory, through kolo's loader.
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+#include <vector>
+
+#include "batch_source.h"
+#include "kolo/distributed_sampler.h"
+#include "kolo/error.h"
+
+namespace imagenet {
+namespace {
+
+using kolo::data::Dataset;
+
+class LoaderSource : public BatchSource {
+ public:
+  LoaderSource(std::shared_ptr<const Dataset> dataset, const Options& options, const kolo::Placement& placement,
+               Part part)
+      : dataset_(std::move(dataset)),
+        options_(options),
+        placement_(placement),
+        part_(part),
+        batch_(part == Part::train ? options.batch : options.val_batch),
+        loader_(dataset_, loader_options()) {
+    if (part == Part::train) {
+      steps_ = training_steps(dataset_->size(), options, placement);
+    } else {
+      const auto [begin, end] = shard(dataset_->size(), placement_);
+      steps_ = (end - begin + batch_ - 1) / batch_;
+    }
+  }
+
+  [[nodiscard]] int classes() const override { return static_cast<int>(dataset_->classes()); }
+  [[nodiscard]] std::int64_t steps() const override { return steps_; }
+  [[nodiscard]] kolo::data::LoaderReport report() const override { return loader_.report(); }
+
+  void begin(std::int64_t epoch, std::int64_t first) override {
+    // Validation always begins at the beginning.
+    auto indices = part_ == Part::train ? shuffled(epoch, first) : in_order();
+    loader_.start_epoch(epoch, std::move(indices));
+  }
+
+  bool next(Batch& batch) override {
+    const auto loaded = loader_.next();
+    if (!loaded) return false;
+    const std::int64_t n = loaded->count, s = options_.image_size;
+    // The tensors own the loaded batch, whose memory goes back to the loader when the last of them goes.
+    const auto release = [loaded](void*) {};
+    auto* pixels = const_cast<float*>(loaded->images);
+    batch.images = options_.channels_last ? at::from_blob(pixels, {n, s, s, 3}, release).permute({0, 3, 1, 2})
+                                          : at::from_blob(pixels, {n, 3, s, s}, release);
+    batch.labels = at::from_blob(const_cast<std::int64_t*>(loaded->labels), {n}, release, at::kLong);
+    return true;
+  }
+
+ private:
+  [[nodiscard]] kolo::data::LoaderOptions loader_options() const {
+    kolo::data::LoaderOptions o;
+    const bool train = part_ == Part::train;
+    o.transform.augment = train ? kolo::data::Augment::train : kolo::data::Augment::eval;
+    o.transform.image_size = options_.image_size;
+    o.transform.layout = options_.channels_last ? kolo::data::Layout::nhwc : kolo::data::Layout::nchw;
+    o.batch_size = batch_;
+    o.workers = options_.workers;
+    o.drop_last = train;
+    o.broken = train ? kolo::data::BrokenSample::replace : kolo::data::BrokenSample::skip;
+    o.seed = options_.seed;
+    return o;
+  }
+
+  // What this rank takes of the epoch's order after `first` batches of every rank.
+  [[nodiscard]] std::vector<std::int64_t> shuffled(std::int64_t epoch, std::int64_t first) const {
+    kolo::SamplerOptions o{dataset_->size(), placement_.rank, placement_.size, options_.seed};
+    o.tail = kolo::Tail::drop;
+    kolo::DistributedSampler sampler(o);
+    sampler.restore(static_cast<std::uint64_t>(epoch), first * batch_ * placement_.size);
+    return sampler.next(static_cast<std::size_t>(sampler.size()));
+  }
+
+  [[nodiscard]] std::vector<std::int64_t> in_order() const {
+    const auto [begin, end] = shard(dataset_->size(), placement_);
+    std::vector<std::int64_t> indices(static_cast<std::size_t>(end - begin));
+    std::iota(indices.begin(), indices.end(), begin);
+    return indices;
+  }
+
+  std::shared_ptr<const Dataset> dataset_;
+  Options options_;
+  kolo::Placement placement_;
+  Part part_;
+  std::int64_t batch_;
+  kolo::data::Loader loader_;
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<BatchSource> make_loader_source(const Options& options, const kolo::Placement& placement, Part part) {
+  std::shared_ptr<const Dataset> dataset;
+  if (options.data_kind == DataKind::synthetic_jpeg) {
+    kolo::data::SyntheticJpegOptions synthetic;
+    synthetic.size = part == Part::train ? options.synthetic_images
+                                         : std::clamp<std::int64_t>(options.synthetic_images / 10, 1, 50000);
+    synthetic.classes = options.classes;
+    synthetic.seed = options.seed;
+    dataset = std::make_shared<kolo::data::SyntheticJpegs>(synthetic);
+  } else {
+    const std::filesystem::path folder = std::filesystem::path(options.data) / (part == Part::train ? "train" : "val");
+    if (part == Part::validation && !std::filesystem::is_directory(folder)) return nullptr;
+    dataset = std::make_shared<kolo::data::ImageFolder>(folder);
+  }
+  return std::make_unique<LoaderSource>(std::move(dataset), options, placement, part);
+}
+
+}  // namespace imagenet

@@ -1,0 +1,58 @@
+#pragma once
+// What the command line says: one struct, checked once, read everywhere.
+#include <cstdint>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace imagenet {
+
+enum class DataKind { folder, synthetic_device, synthetic_host, synthetic_jpeg };
+enum class ScheduleKind { step, cosine };
+enum class OptimizerKind { fused, torch };
+
+// Defaults: the classic 90-epoch recipe (batch 32 a rank, learning rate 0.1 for every 256 images of the global batch).
+struct Options {
+  std::string arch = "resnet50";
+  std::string data;  // a folder with train/<class>/ and val/<class>/, or synthetic:device|host|jpeg
+  DataKind data_kind = DataKind::folder;
+  int classes = 0;                          // 0: what the folder has; 1000 for synthetic data
+  std::int64_t synthetic_images = 1281167;  // images of a synthetic epoch, over all ranks
+  int image_size = 224;
+
+  int epochs = 90;
+  std::int64_t steps = 0;  // stop after so many steps in all, though the schedule ends at `epochs`; 0: no limit
+  int batch = 32;          // images a rank and step
+  int val_batch = 0;       // 0: the same as batch
+  std::uint64_t seed = 1;
+
+  double lr = 0.1;  // for a global batch of 256; scaled linearly
+  double warmup_epochs = 5;
+  ScheduleKind schedule = ScheduleKind::step;
+  std::vector<double> milestones = {30, 60, 80};  // epochs after which the step schedule divides by 10
+  double momentum = 0.9;
+  bool nesterov = false;
+  double weight_decay = 1e-4;
+  bool no_decay_norm_bias = false;
+  double label_smoothing = 0;
+  bool zero_init_residual = false;
+
+  OptimizerKind optimizer = OptimizerKind::fused;
+  bool sync = true;  // false: ranks train alone, which is the floor that synchronous training is measured against
+  bool channels_last = true;
+  int threads = 0;  // of LibTorch, a rank; 0: this rank's share of the cores it may use
+  int workers = 0;  // loader threads, a rank; 0: half of that share, at least one
+
+  std::string json;            // file for JSON lines
+  int log_interval = 20;       // steps between two reductions of the metrics, which is when JSON lines are written
+  std::string checkpoint_dir;  // written at epoch ends, and where --steps stops
+  int keep_checkpoints = 3;
+  std::string resume;  // a checkpoint, or a folder of them: the newest
+};
+
+// Returns nothing when only help was asked for (and printed to `out`). Throws kolo::UsageError with a text for the
+// user.
+std::optional<Options> parse_options(int argc, const char* const* argv, std::ostream& out);
+
+}  // namespace imagenet

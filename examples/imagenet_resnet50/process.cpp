@@ -1,0 +1,52 @@
+#include "process.h"
+
+#include <malloc.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <limits>
+#include <string_view>
+
+namespace imagenet {
+
+void keep_freed_memory() {
+  // A threshold above 32 MiB is refused, and activations are larger: so no block is ever mapped on its own.
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+  mallopt(M_TOP_PAD, 64 << 20);
+}
+
+std::uint64_t minor_faults() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::uint64_t>(usage.ru_minflt);
+}
+
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return CPU_COUNT(&set);
+}
+
+std::string binding_warning(int threads, int workers) {
+  if (usable_cores() > 1 || sysconf(_SC_NPROCESSORS_ONLN) <= 1 || threads + workers <= 1) return {};
+  return "this rank may use one core only, for " + std::to_string(threads) + " LibTorch and " +
+         std::to_string(workers) +
+         " loader threads: was it bound by mpirun? Pass --bind-to none, or --map-by slot:PE=n";
+}
+
+bool stdout_is_terminal() {
+  if (isatty(STDOUT_FILENO) == 0) return false;
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return true;
+  // mpirun gives its ranks a pseudo-terminal without a size, wherever its own output goes: so that is what counts.
+  const std::string launcher = "/proc/" + std::to_string(getppid()) + "/fd/1";
+  char target[64] = {};
+  if (readlink(launcher.c_str(), target, sizeof target - 1) < 0) return false;
+  return std::string_view(target).starts_with("/dev/pts/") || std::string_view(target).starts_with("/dev/tty");
+}
+
+}  // namespace imagenet

@@ -1,0 +1,202 @@
+#include "snapshot.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+
+#include <array>
+#include <cstring>
+#include <filesystem>
+
+#include "kolo/checkpoint.h"
+#include "kolo/error.h"
+#include "optimizer.h"
+#include "ranks.h"
+
+namespace imagenet {
+namespace {
+
+namespace checkpoint = kolo::checkpoint;
+
+kolo::DType dtype_of(const at::Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case at::kFloat:
+      return kolo::DType::f32;
+    case at::kLong:
+      return kolo::DType::i64;
+    case at::kByte:
+      return kolo::DType::u8;
+    default:
+      throw kolo::UsageError("a checkpoint of this trainer holds float, int64 and bytes only");
+  }
+}
+
+void write_tensors(const std::filesystem::path& file, const NamedState& state) {
+  std::vector<at::Tensor> row_major;  // owns what the views point into
+  std::vector<checkpoint::TensorView> views;
+  for (const auto& [name, tensor] : state) {
+    row_major.push_back(tensor.detach().contiguous());
+    const at::Tensor& t = row_major.back();
+    views.push_back(
+        {name, dtype_of(t), t.sizes().vec(), {static_cast<const std::byte*>(t.const_data_ptr()), t.nbytes()}});
+  }
+  // "pt" is what Python's loaders look for.
+  checkpoint::write_safetensors(file, views, {{"format", "pt"}});
+}
+
+// Fills `state`, whose tensors must be exactly the file's, by name, shape and type.
+void read_tensors(const checkpoint::SafetensorsFile& file, const std::string& what, const NamedState& state) {
+  if (file.tensors().size() != state.size()) {
+    throw kolo::UsageError("--resume: " + what + " has " + std::to_string(file.tensors().size()) +
+                           " tensors, this run " + std::to_string(state.size()) + ": not the same network?");
+  }
+  for (const auto& [name, tensor] : state) {
+    if (!file.contains(name)) throw kolo::UsageError("--resume: " + what + " has no " + name);
+    const checkpoint::TensorView& view = file.at(name);
+    if (view.dtype != dtype_of(tensor) || tensor.sizes() != at::IntArrayRef(view.shape)) {
+      throw kolo::UsageError("--resume: " + what + ": " + name + " has another shape or type than in this run");
+    }
+    const at::Tensor values = at::empty(tensor.sizes(), tensor.options(), at::MemoryFormat::Contiguous);
+    std::memcpy(values.data_ptr(), view.bytes.data(), view.bytes.size());
+    tensor.detach().copy_(values);
+  }
+}
+
+at::Tensor random_state() { return at::detail::getDefaultCPUGenerator().get_state(); }
+
+// A row a rank.
+at::Tensor gather_random_states(kolo::Context& context) {
+  const at::Tensor mine = random_state().contiguous();
+  const auto rows = gather_texts(context, {static_cast<const char*>(mine.const_data_ptr()), mine.nbytes()});
+  at::Tensor all = at::empty({context.size(), mine.numel()}, mine.options());
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    std::memcpy(all[static_cast<std::int64_t>(r)].data_ptr(), rows[r].data(), rows[r].size());
+  }
+  return all;
+}
+
+// A rank that the saved run did not have keeps the state it has.
+void set_random_state(const checkpoint::SafetensorsFile& file, kolo::Rank rank) {
+  const auto& view = file.at("cpu_generator");
+  at::Tensor state = random_state();
+  if (view.shape.size() != 2 || view.shape[1] != state.numel() || rank >= view.shape[0]) return;
+  std::memcpy(state.data_ptr(), view.bytes.data() + rank * state.numel(), state.nbytes());
+  auto generator = at::detail::getDefaultCPUGenerator();
+  generator.set_state(state);
+}
+
+NamedState momentum_state(const torch::nn::Module& model, torch::optim::Optimizer& optimizer) {
+  NamedState state;
+  for (const auto& parameter : model.named_parameters()) {
+    const at::Tensor buffer = momentum_of(optimizer, parameter.value());
+    if (buffer.defined()) state.emplace_back("momentum_buffer." + parameter.key(), buffer);
+  }
+  return state;
+}
+
+void restore_momentum(const checkpoint::SafetensorsFile& file, const torch::nn::Module& model,
+                      torch::optim::Optimizer& optimizer) {
+  NamedState state;
+  for (const auto& parameter : model.named_parameters()) {
+    const std::string name = "momentum_buffer." + parameter.key();
+    if (!file.contains(name)) continue;
+    const at::Tensor buffer = at::zeros_like(parameter.value());  // in the parameter's strides
+    state.emplace_back(name, buffer);
+    set_momentum(optimizer, parameter.value(), buffer);
+  }
+  read_tensors(file, "optimizer.safetensors", state);
+}
+
+checkpoint::Checkpoint find(const std::filesystem::path& path) {
+  if (std::filesystem::exists(path / "manifest.json")) return checkpoint::CheckpointDirectory::verify(path);
+  std::vector<std::string> skipped;
+  if (auto newest = checkpoint::CheckpointDirectory(path).latest(&skipped)) return *newest;
+  std::string text = "--resume: there is no complete checkpoint in " + path.string();
+  for (const auto& line : skipped) text += "\n  " + line;
+  throw kolo::UsageError(text);
+}
+
+// Rank 0's disk is enough: the others get the bytes.
+checkpoint::SafetensorsFile fetch(kolo::Context& context, const std::filesystem::path& file) {
+  const std::string bytes = from_rank_0(context, [&] {
+    const auto content = checkpoint::read_file(file);
+    return std::string(reinterpret_cast<const char*>(content.data()), content.size());
+  });
+  const auto* begin = reinterpret_cast<const std::byte*>(bytes.data());
+  return {file.filename().string(), std::vector<std::byte>(begin, begin + bytes.size())};
+}
+
+}  // namespace
+
+NamedState state_of(const torch::nn::Module& model) {
+  NamedState state;
+  const auto add = [&](const std::string& prefix, const torch::nn::Module& module) {
+    for (const auto& p : module.named_parameters(/*recurse=*/false)) state.emplace_back(prefix + p.key(), p.value());
+    for (const auto& b : module.named_buffers(/*recurse=*/false)) state.emplace_back(prefix + b.key(), b.value());
+  };
+  add("", model);
+  for (const auto& module : model.named_modules("", /*include_self=*/false)) add(module.key() + ".", *module.value());
+  return state;
+}
+
+std::string save_snapshot(kolo::Context& context, const Options& options, const Position& position,
+                          const torch::nn::Module& model, torch::optim::Optimizer& optimizer) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor random = gather_random_states(context);
+  return from_rank_0(context, [&] {
+    checkpoint::CheckpointDirectory directory(options.checkpoint_dir, {.keep = options.keep_checkpoints});
+    checkpoint::CheckpointInfo info;
+    info.step = position.step;
+    info.epoch = position.epoch;
+    const std::int64_t images = position.step_in_epoch * options.batch * context.size();
+    info.metadata = {{"arch", options.arch},
+                     {"seed", std::to_string(options.seed)},
+                     {"ranks", std::to_string(context.size())},
+                     {"batch", std::to_string(options.batch)},
+                     {"images_of_epoch_done", std::to_string(images)}};
+    return directory
+        .save(info,
+              [&](const std::filesystem::path& folder) {
+                write_tensors(folder / "model.safetensors", state_of(model));
+                write_tensors(folder / "optimizer.safetensors", momentum_state(model, optimizer));
+                write_tensors(folder / "random.safetensors", {{"cpu_generator", random}});
+              })
+        .string();
+  });
+}
+
+Position load_snapshot(kolo::Context& context, const Options& options, torch::nn::Module& model,
+                       torch::optim::Optimizer& optimizer) {
+  const at::NoGradGuard no_grad;
+  Position position;
+  std::int64_t images = 0;
+  const std::filesystem::path folder = from_rank_0(context, [&] {
+    const auto found = find(options.resume);
+    const auto expect = [&](const std::string& key, const std::string& here) {
+      const auto it = found.info.metadata.find(key);
+      if (it != found.info.metadata.end() && it->second == here) return;
+      throw kolo::UsageError("--resume: the checkpoint's " + key + " is " +
+                             (it == found.info.metadata.end() ? "missing" : it->second) + ", this run's is " + here);
+    };
+    expect("arch", options.arch);
+    expect("seed", std::to_string(options.seed));
+    position = {found.info.epoch, 0, found.info.step};
+    images = std::stoll(found.info.metadata.at("images_of_epoch_done"));
+    return found.folder.string();
+  });
+  std::array<double, 3> numbers{};
+  if (context.rank() == 0) {
+    numbers = {static_cast<double>(position.epoch), static_cast<double>(position.step), static_cast<double>(images)};
+  }
+  sum_over_ranks(context, numbers);
+  position.epoch = static_cast<std::int64_t>(numbers[0]);
+  position.step = static_cast<std::int64_t>(numbers[1]);
+  // The sampler's order does not depend on the number of ranks, so that an epoch can go on with other ranks or batches.
+  position.step_in_epoch = static_cast<std::int64_t>(numbers[2]) / (std::int64_t{options.batch} * context.size());
+  read_tensors(fetch(context, folder / "model.safetensors"), "model.safetensors", state_of(model));
+  restore_momentum(fetch(context, folder / "optimizer.safetensors"), model, optimizer);
+  set_random_state(fetch(context, folder / "random.safetensors"), context.rank());
+  return position;
+}
+
+}  // namespace imagenet

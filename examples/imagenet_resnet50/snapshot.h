@@ -1,0 +1,42 @@
+#pragma once
+// Everything a run needs to go on, in one directory that is committed at once:
+//
+//   model.safetensors      parameters and buffers under torchvision's names
+//   optimizer.safetensors  momentum_buffer.<parameter>
+//   random.safetensors     the state of LibTorch's generator, a row for each rank
+//   manifest.json          steps, epochs, recipe; where in the epoch the sampler is
+#include <torch/nn/module.h>
+#include <torch/optim/optimizer.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kolo/context.h"
+#include "options.h"
+
+namespace imagenet {
+
+using NamedState = std::vector<std::pair<std::string, at::Tensor>>;
+
+// Parameters and buffers in the order of PyTorch's state_dict().
+NamedState state_of(const torch::nn::Module& model);
+
+// How far training is: `step` of them done in all, `step_in_epoch` of them in epoch `epoch`.
+struct Position {
+  std::int64_t epoch = 0;
+  std::int64_t step_in_epoch = 0;
+  std::int64_t step = 0;
+};
+
+// Rank 0 writes, all ranks return together, or throw together. Returns the folder. Collective.
+std::string save_snapshot(kolo::Context& context, const Options& options, const Position& position,
+                          const torch::nn::Module& model, torch::optim::Optimizer& optimizer);
+
+// Rank 0 reads options.resume, and every rank gets the same state. Throws when it does not fit the model or the options
+// that results depend on. Collective.
+Position load_snapshot(kolo::Context& context, const Options& options, torch::nn::Module& model,
+                       torch::optim::Optimizer& optimizer);
+
+}  // namespace imagenet

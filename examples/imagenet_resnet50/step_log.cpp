@@ -1,0 +1,33 @@
+#include "step_log.h"
+
+#include "ranks.h"
+
+namespace imagenet {
+
+void StepLog::flush() {
+  constexpr std::size_t kColumns = 5;
+  std::vector<double> table;
+  table.reserve(pending_.size() * kColumns);
+  for (const StepRecord& r : pending_) {
+    table.insert(table.end(), {r.step_ms, r.data_ms, r.exposed_ms, r.loss, r.page_faults});
+  }
+  double scale = 1.0;
+  if (reduce_) {
+    sum_over_ranks(context_, table);
+    scale = 1.0 / context_.size();
+  }
+  for (std::size_t i = 0; i < pending_.size(); ++i) {
+    StepRecord& r = pending_[i];
+    const double* row = &table[i * kColumns];
+    r.step_ms = row[0] * scale;
+    r.data_ms = row[1] * scale;
+    r.exposed_ms = row[2] * scale;
+    r.loss = row[3] * scale;
+    r.page_faults = row[4] * scale;
+    r.images_per_s = r.step_ms > 0 ? 1000.0 * global_batch_ / r.step_ms : 0.0;
+    reporter_.step(r);
+  }
+  pending_.clear();
+}
+
+}  // namespace imagenet

@@ -1,0 +1,106 @@
+// Batches without files. `device`: the same ready tensors in every step, which costs nothing. `host`: a few batches of
+// bytes, converted and normalised in every step, as a loader's last stage would.
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "batch_source.h"
+#include "kolo/error.h"
+
+namespace imagenet {
+namespace {
+
+class SyntheticSource : public BatchSource {
+ public:
+  SyntheticSource(const Options& options, const kolo::Placement& placement, Part part)
+      : classes_(options.classes),
+        batch_(part == Part::train ? options.batch : options.val_batch),
+        channels_last_(options.channels_last) {
+    if (part == Part::train) {
+      images_ = training_steps(options.synthetic_images, options, placement) * batch_;
+    } else {
+      const auto all = std::clamp<std::int64_t>(options.synthetic_images / 10, 1, 50000);
+      const auto [begin, end] = shard(all, placement);
+      images_ = end - begin;
+    }
+    const std::uint64_t seed = (options.seed * 2 + (part == Part::train ? 0 : 1)) * 1000003 + placement.rank;
+    auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+    const int distinct = options.data_kind == DataKind::synthetic_device ? 1 : 4;
+    for (int i = 0; i < distinct; ++i) pool_.push_back(make_bytes(options.image_size, generator));
+    if (options.data_kind == DataKind::synthetic_device) pool_[0].images = normalise(pool_[0].images);
+  }
+
+  [[nodiscard]] int classes() const override { return classes_; }
+  [[nodiscard]] std::int64_t steps() const override { return (images_ + batch_ - 1) / batch_; }
+  void begin(std::int64_t, std::int64_t first) override { next_ = first; }
+
+  bool next(Batch& batch) override {
+    if (next_ >= steps()) return false;
+    const Batch& source = pool_[static_cast<std::size_t>(next_) % pool_.size()];
+    const std::int64_t count = std::min<std::int64_t>(batch_, images_ - next_ * batch_);
+    batch.images = source.images.narrow(0, 0, count);
+    batch.labels = source.labels.narrow(0, 0, count);
+    if (batch.images.scalar_type() == at::kByte) batch.images = normalise(batch.images);
+    ++next_;
+    return true;
+  }
+
+ private:
+  // Noise on a colour that tells the class, so that there is something to learn. Bytes [n, s, s, 3], seen as [n, 3, s,
+  // s].
+  Batch make_bytes(int size, const at::Generator& generator) const {
+    const auto labels = at::randint(0, classes_, {batch_}, generator, at::TensorOptions().dtype(at::kLong));
+    const auto tint = at::stack({labels.remainder(7).mul(8), labels.div(7, "floor").remainder(7).mul(8),
+                                 labels.div(49, "floor").remainder(7).mul(8)},
+                                1);
+    const auto noise = at::randint(0, 200, {batch_, size, size, 3}, generator, at::TensorOptions().dtype(at::kByte));
+    return {noise.add(tint.to(at::kByte).view({batch_, 1, 1, 3})).permute({0, 3, 1, 2}), labels};
+  }
+
+  [[nodiscard]] at::Tensor normalise(const at::Tensor& bytes) const {
+    static const kolo::data::TransformOptions kNormal;
+    const auto format = channels_last_ ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+    auto images = bytes.to(at::kFloat).contiguous(format);
+    for (int c = 0; c < 3; ++c) {
+      images.select(1, c).sub_(255 * kNormal.mean[c]).div_(255 * kNormal.deviation[c]);
+    }
+    return images;
+  }
+
+  int classes_;
+  std::int64_t batch_;
+  bool channels_last_;
+  std::int64_t images_ = 0;
+  std::vector<Batch> pool_;
+  std::int64_t next_ = 0;
+};
+
+}  // namespace
+
+std::pair<std::int64_t, std::int64_t> shard(std::int64_t total, const kolo::Placement& placement) {
+  return {total * placement.rank / placement.size, total * (placement.rank + 1) / placement.size};
+}
+
+std::int64_t training_steps(std::int64_t images, const Options& options, const kolo::Placement& placement) {
+  const std::int64_t global_batch = std::int64_t{options.batch} * placement.size;
+  if (images < global_batch) {
+    throw kolo::UsageError("there are " + std::to_string(images) + " training images, fewer than the " +
+                           std::to_string(global_batch) + " of one step (--batch times ranks)");
+  }
+  return images / global_batch;
+}
+
+std::unique_ptr<BatchSource> make_synthetic_source(const Options& options, const kolo::Placement& placement,
+                                                   Part part) {
+  return std::make_unique<SyntheticSource>(options, placement, part);
+}
+
+std::unique_ptr<BatchSource> make_source(const Options& options, const kolo::Placement& placement, Part part) {
+  const bool decodes = options.data_kind == DataKind::folder || options.data_kind == DataKind::synthetic_jpeg;
+  return decodes ? make_loader_source(options, placement, part) : make_synthetic_source(options, placement, part);
+}
+
+}  // namespace imagenet

@@ -1,0 +1,214 @@
+#include "trainer.h"
+
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <optional>
+
+#include "batch_source.h"
+#include "evaluate.h"
+#include "file_report.h"
+#include "kolo/error.h"
+#include "kolo/torch/broadcast.h"
+#include "kolo/torch/distributed_optimizer.h"
+#include "optimizer.h"
+#include "process.h"
+#include "ranks.h"
+#include "report.h"
+#include "resnet.h"
+#include "schedule.h"
+#include "snapshot.h"
+#include "step_log.h"
+
+namespace imagenet {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double milliseconds(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double, std::milli>(to - from).count();
+}
+
+// This rank's share of the cores, split between LibTorch and the loader.
+Options with_threads_chosen(Options options, const kolo::Placement& placement) {
+  const int share = std::max(1, usable_cores() / placement.local_size);
+  if (options.threads == 0) options.threads = share;
+  if (options.workers == 0) options.workers = std::max(1, share / 2);
+  return options;
+}
+
+class Trainer {
+ public:
+  Trainer(kolo::Context& context, const Options& options)
+      : context_(context),
+        options_(options),
+        reporter_(context.rank() == 0, options.json),
+        source_(make_source(options, context.placement(), Part::train)),
+        validation_(make_source(options, context.placement(), Part::validation)),
+        schedule_(make_schedule(options, options.batch * context.size())),
+        log_(context, reporter_, options.batch * context.size(), options.sync) {
+    if (options_.classes == 0) options_.classes = source_->classes();
+    if (options_.classes < source_->classes()) {
+      throw kolo::UsageError("--classes is smaller than the number of classes in --data");
+    }
+    make_model();
+  }
+
+  void run() {
+    reporter_.header(options_, context_.placement(), TORCH_VERSION);
+    warn_about_binding();
+    for (; position_.epoch < options_.epochs && !stopped();) {
+      EpochRecord record = train_epoch();
+      const bool whole = position_.step_in_epoch == source_->steps();
+      if (whole) position_ = {position_.epoch + 1, 0, position_.step};
+      if (options_.sync) average_statistics(context_, *model_);
+      if (whole) validate(record);
+      reporter_.epoch(record, options_.epochs);
+      if (!options_.checkpoint_dir.empty()) {
+        reporter_.note("checkpoint: " + save_snapshot(context_, options_, position_, *model_, *optimizer_));
+      }
+    }
+    finish();
+  }
+
+ private:
+  void make_model();
+  EpochRecord train_epoch();
+  // One step; its loss and how many images it got right are added to `sums`.
+  StepRecord train_step(const Batch& batch, std::array<double, 3>& sums);
+  void validate(EpochRecord& record);
+  void warn_about_binding();
+  void finish();
+  [[nodiscard]] bool stopped() const { return options_.steps > 0 && position_.step >= options_.steps; }
+
+  kolo::Context& context_;
+  Options options_;
+  Reporter reporter_;
+  std::unique_ptr<BatchSource> source_;
+  std::unique_ptr<BatchSource> validation_;  // null: nothing to validate on
+  Schedule schedule_;
+  StepLog log_;
+  Position position_;
+  std::shared_ptr<ResNet> model_;
+  std::shared_ptr<torch::optim::Optimizer> optimizer_;
+  std::optional<kolo::DistributedOptimizer> distributed_;  // empty when ranks train alone
+};
+
+void Trainer::make_model() {
+  at::manual_seed(options_.seed);
+  model_ = std::make_shared<ResNet>(options_.arch, options_.classes, options_.zero_init_residual);
+  if (options_.channels_last) use_channels_last(*model_);
+  optimizer_ = make_optimizer(options_, *model_);
+  if (!options_.sync) return;
+  if (options_.resume.empty()) {
+    kolo::broadcast_parameters(context_, *model_);
+  } else {
+    position_ = load_snapshot(context_, options_, *model_, *optimizer_);
+  }
+  distributed_.emplace(context_, optimizer_, model_->named_parameters());
+}
+
+EpochRecord Trainer::train_epoch() {
+  model_->train();
+  source_->begin(position_.epoch, position_.step_in_epoch);
+  std::array<double, 3> sums{};  // loss, right, images
+  const auto epoch_start = Clock::now();
+  for (Batch batch; !stopped() && position_.step_in_epoch < source_->steps();) {
+    const auto start = Clock::now();
+    const auto faults = minor_faults();
+    if (!source_->next(batch)) throw kolo::Error("the training data ended before the epoch did");
+    const auto loaded = Clock::now();
+    StepRecord record = train_step(batch, sums);
+    record.data_ms = milliseconds(start, loaded);
+    record.step_ms = milliseconds(start, Clock::now());
+    record.page_faults = static_cast<double>(minor_faults() - faults);
+    log_.add(record);
+    ++position_.step;
+    ++position_.step_in_epoch;
+    if (position_.step == 1 || position_.step_in_epoch % options_.log_interval == 0) log_.flush();
+    reporter_.position(position_.epoch, options_.epochs, position_.step_in_epoch, source_->steps());
+  }
+  log_.flush();
+  EpochRecord record;
+  record.seconds = milliseconds(epoch_start, Clock::now()) / 1000;
+  sum_over_ranks(context_, sums);
+  record.epoch = position_.epoch;
+  record.images = static_cast<std::int64_t>(sums[2]);
+  record.train_loss = sums[0] / std::max(sums[2], 1.0);
+  record.train_top1 = sums[1] / std::max(sums[2], 1.0);
+  return record;
+}
+
+StepRecord Trainer::train_step(const Batch& batch, std::array<double, 3>& sums) {
+  const auto steps = static_cast<double>(source_->steps());
+  const double epoch = static_cast<double>(position_.epoch) + static_cast<double>(position_.step_in_epoch) / steps;
+  StepRecord record;
+  record.step = position_.step;
+  record.epoch = position_.epoch;
+  record.lr = schedule_.learning_rate(epoch, steps);
+  set_learning_rate(*optimizer_, record.lr);
+
+  const at::Tensor logits = model_->forward(batch.images);
+  const at::Tensor loss =
+      at::cross_entropy_loss(logits, batch.labels, {}, at::Reduction::Mean, -100, options_.label_smoothing);
+  loss.backward();
+  const auto backward_done = Clock::now();
+  if (distributed_) {
+    distributed_->synchronize();
+    record.exposed_ms = milliseconds(backward_done, Clock::now());
+    distributed_->step();
+    distributed_->zero_grad();
+  } else {
+    optimizer_->step();
+    optimizer_->zero_grad();
+  }
+  record.loss = loss.item<double>();
+  const at::NoGradGuard no_grad;
+  const auto count = static_cast<double>(batch.labels.size(0));
+  sums[0] += record.loss * count;
+  sums[1] += logits.argmax(1).eq(batch.labels).sum().item<double>();
+  sums[2] += count;
+  return record;
+}
+
+void Trainer::validate(EpochRecord& record) {
+  if (!validation_) return;
+  const Evaluation result = evaluate(context_, *model_, *validation_);
+  record.validated = true;
+  record.val_loss = result.loss;
+  record.top1 = result.top1;
+  record.top5 = result.top5;
+  record.val_images = result.images;
+}
+
+void Trainer::warn_about_binding() {
+  for (const auto& warning : gather_texts(context_, binding_warning(options_.threads, options_.workers))) {
+    if (warning.empty()) continue;
+    reporter_.note("warning: " + warning);
+    return;
+  }
+}
+
+void Trainer::finish() {
+  kolo::CounterSnapshot counters = context_.counters();
+  counters["minor_page_faults"] = minor_faults();
+  std::vector<kolo::data::LoaderReport> reports{source_->report()};
+  if (validation_) reports.push_back(validation_->report());
+  for (const auto& line : report_files(context_, reports, counters)) reporter_.note(line);
+  reporter_.counters(counters);
+}
+
+}  // namespace
+
+void train(kolo::Context& context, Options options) {
+  options = with_threads_chosen(std::move(options), context.placement());
+  at::set_num_threads(options.threads);
+  Trainer(context, options).run();
+}
+
+}  // namespace imagenet

@@ -1,0 +1,125 @@
+#pragma once
+// Collectives of one group of ranks, as resumable operations and as blocking calls.
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kolo/types.h"
+
+namespace kolo {
+
+// A collective in flight. Externally synchronized. It makes progress only inside advance(); destroying it before it is
+// complete abandons it: its memory must then outlive the communicator.
+class Operation {
+ public:
+  virtual ~Operation() = default;
+  // Moves as far as it can go without waiting. True once complete; then it need not be called again.
+  // Throws PeerLostError, MismatchError or BackendError; the operation is dead afterwards.
+  virtual bool advance() = 0;
+  // Ranks (of the group) that this rank is waiting for at the moment; for error texts and stall reports.
+  [[nodiscard]] virtual std::vector<Rank> waiting_for() const = 0;
+};
+
+// Memory that kolo allocated for a group, so that collectives can work in it in place. On one host every rank's
+// memory is mapped by all ranks of the host. Owned by the caller; destroy it before its Communicator.
+class RegisteredBuffer {
+ public:
+  virtual ~RegisteredBuffer() = default;
+  [[nodiscard]] virtual std::span<std::byte> data() noexcept = 0;  // this rank's memory, 64-byte aligned, zero at first
+};
+
+// Words that travel with an allreduce and are combined by OR, never scaled or cast. After completion every rank holds the OR over
+// all ranks. When (word 0 & veto) is not 0 in that OR, no rank's data has been changed.
+struct FlagWords {
+  std::span<std::uint64_t> words;  // at most kMaxFlagWords; the same count on all ranks
+  std::uint64_t veto = 0;
+};
+inline constexpr std::size_t kMaxFlagWords = 64;
+
+enum class Algorithm : std::uint8_t { automatic, direct, ring, mpi };
+
+// Counts are elements. `registered` names the buffer in which `data` lies (whole or in part), or null for private
+// memory. All ranks pass equal options, pointers apart. Prescale and postscale multiply floating-point elements before and after the
+// reduction (in fp32 for 16-bit types, fp64 for f64); integers and boolean take 1 only.
+struct AllreduceOptions {
+  std::byte* data = nullptr;  // in and out
+  std::size_t count = 0;
+  DType dtype = DType::f32;
+  ReduceOp op = ReduceOp::sum;
+  double prescale = 1.0;
+  double postscale = 1.0;
+  RegisteredBuffer* registered = nullptr;
+  FlagWords flags{};
+  Algorithm algorithm = Algorithm::automatic;
+};
+
+struct BroadcastOptions {
+  std::byte* data = nullptr;  // in at root, out elsewhere
+  std::size_t bytes = 0;
+  Rank root = 0;
+};
+
+// Uneven: rank r contributes counts[r] bytes; `output` holds all, in rank order.
+struct AllgatherOptions {
+  const std::byte* input = nullptr;
+  std::span<const std::size_t> counts;  // bytes, one per rank, the same on all ranks; must live until completion
+  std::byte* output = nullptr;
+};
+
+// Rank r receives elements [sum of counts before r, + counts[r]) of the reduction. `input` is left as it was.
+struct ReduceScatterOptions {
+  const std::byte* input = nullptr;
+  std::span<const std::size_t> counts;  // elements, one per rank
+  std::byte* output = nullptr;
+  DType dtype = DType::f32;
+  ReduceOp op = ReduceOp::sum;
+};
+
+// What would be used for an allreduce, and why, in words fit to print.
+struct Choice {
+  Algorithm algorithm;
+  std::string reason;
+};
+
+// One group's collectives. All ranks make the same calls in the same order; several operations may be in flight and may
+// complete in any order. Externally synchronized.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  [[nodiscard]] virtual Rank rank() const noexcept = 0;
+  [[nodiscard]] virtual int size() const noexcept = 0;
+
+  [[nodiscard]] virtual std::unique_ptr<Operation> start(const AllreduceOptions& options) = 0;
+  [[nodiscard]] virtual std::unique_ptr<Operation> start(const BroadcastOptions& options) = 0;
+  [[nodiscard]] virtual std::unique_ptr<Operation> start(const AllgatherOptions& options) = 0;
+  [[nodiscard]] virtual std::unique_ptr<Operation> start(const ReduceScatterOptions& options) = 0;
+  [[nodiscard]] virtual std::unique_ptr<Operation> start_barrier() = 0;
+  // Collective: every rank passes the same sizes (bytes). Waits for the group until `timeout`.
+  [[nodiscard]] virtual std::vector<std::unique_ptr<RegisteredBuffer>> allocate(std::span<const std::size_t> sizes,
+                                                                                std::chrono::milliseconds timeout) = 0;
+  [[nodiscard]] virtual Choice explain(const AllreduceOptions& options) const = 0;
+  // Blocks until something may have happened that lets an operation advance, or until `at_most` has passed. May return early.
+  virtual void wait_for_activity(std::chrono::microseconds at_most) = 0;
+
+  // Blocking forms: start, then advance until complete. Throw TimeoutError after `timeout`.
+  void allreduce(const AllreduceOptions& options, std::chrono::milliseconds timeout);
+  void broadcast(const BroadcastOptions& options, std::chrono::milliseconds timeout);
+  void allgather(const AllgatherOptions& options, std::chrono::milliseconds timeout);
+  void reduce_scatter(const ReduceScatterOptions& options, std::chrono::milliseconds timeout);
+  void barrier(std::chrono::milliseconds timeout);
+  // Drives one operation: spins, then yields, then sleeps. `what` names it in the error.
+  void drive(Operation& operation, std::chrono::milliseconds timeout, std::string_view what);
+
+ protected:
+  // Lets the other operations in flight advance too, so that ranks may wait for theirs in different orders.
+  virtual void progress() {}
+  // How often drive() looks before it yields.
+  [[nodiscard]] virtual int spin_iterations() const noexcept { return 1; }
+};
+
+}  // namespace kolo

@@ -1,0 +1,51 @@
+#pragma once
+// Every setting, once: its field here, its variable KOLO_<FIELD IN CAPITALS> in src/runtime/config_table.cpp, its line
+// in docs/configuration.md (generated).
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "kolo/log.h"
+
+namespace kolo {
+
+enum class CoordinatorMode { automatic, always, never };
+
+struct Config {
+  // Bytes after which a bucket or fusion buffer is closed. Larger: fewer operations; smaller: earlier start.
+  std::size_t bucket_bytes = std::size_t{16} << 20;
+  // Cap of the last bucket of a plan, which cannot overlap with anything: keep it short.
+  std::size_t last_bucket_bytes = std::size_t{1} << 20;
+  // How long any wait for peers may take before it is an error.
+  std::chrono::milliseconds timeout{std::chrono::seconds(600)};
+  // How long before a stall is reported as a warning that names tensors and missing ranks. 0: never.
+  std::chrono::milliseconds stall_warning{std::chrono::seconds(60)};
+  // Who moves buckets forward: the coordinator thread too (always), only the callers (never), or chosen from the
+  // cores there are (automatic).
+  CoordinatorMode coordinator = CoordinatorMode::automatic;
+  // Segment of the ring over a network, bytes: below Open MPI's TCP eager limit, so that both directions of a link run
+  // at once.
+  std::size_t ring_segment_bytes = 60 * 1024;
+  // How often a wait looks again before it yields, and before it sleeps.
+  int spin_iterations = 2000;
+  LogLevel log_level = LogLevel::info;
+  // Not in the environment: where log lines go. Empty: stderr.
+  LogSink log_sink;
+
+  // Reads KOLO_*; throws UsageError naming variable, value and what is allowed. Warns of unknown KOLO_* on stderr.
+  static Config from_environment();
+};
+
+// One setting as people see it. Values are text that the variable accepts: "16M", "600s", "auto".
+struct ConfigVariable {
+  std::string name;  // KOLO_BUCKET_BYTES
+  std::string default_value;
+  std::string range;
+  std::string meaning;
+  std::string value;  // what `config` has
+};
+
+[[nodiscard]] std::vector<ConfigVariable> describe(const Config& config);
+
+}  // namespace kolo

@@ -1,0 +1,72 @@
+#pragma once
+// The composition root: who we are, the communicator, the engine, and their end.
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "kolo/communicator.h"
+#include "kolo/config.h"
+#include "kolo/counters.h"
+#include "kolo/engine.h"
+#include "kolo/error.h"
+#include "kolo/types.h"
+
+namespace kolo {
+
+// One rank's place in a world of ranks. Several may live in one process. Thread-safe but for shutdown().
+class Context {
+ public:
+  // Started by mpirun (or srun with PMIx): the world is MPI_COMM_WORLD. Started plainly: one rank. Collective.
+  static std::unique_ptr<Context> create(Config config = Config::from_environment());
+  // As create(), over the ranks of `mpi_comm` (a MPI_Comm*, read during the call); see kolo/mpi.h.
+  static std::unique_ptr<Context> create_over(const void* mpi_comm, Config config = Config::from_environment());
+  // `ranks` ranks that are threads of this process: element r belongs to rank r and is used from that rank's threads.
+  static std::vector<std::unique_ptr<Context>> create_local(int ranks, const Config& config = {});
+  // Calls shutdown() without waiting for peers; never throws.
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  [[nodiscard]] const Placement& placement() const noexcept;
+  [[nodiscard]] Rank rank() const noexcept { return placement().rank; }
+  [[nodiscard]] int size() const noexcept { return placement().size; }
+  [[nodiscard]] const Config& config() const noexcept;
+
+  // Collectives as plain calls, in the same order on all ranks. Independent of the engine's. Externally synchronized.
+  [[nodiscard]] Communicator& communicator() noexcept;
+  [[nodiscard]] Engine& engine() noexcept;
+  [[nodiscard]] CounterSnapshot counters() const;
+  void log(LogLevel level, std::string_view line) const;
+
+  // Runs training code so that an exception in it reaches the peers as PeerFailedError instead of leaving them
+  // waiting; rethrows it here.
+  template <class F>
+  decltype(auto) run(F&& body) {
+    try {
+      return std::forward<F>(body)();
+    } catch (const PeerFailedError&) {
+      throw;  // these four the peers know of, and have ended the round with
+    } catch (const MismatchError&) {
+      throw;
+    } catch (const PeerLostError&) {
+      throw;
+    } catch (const TimeoutError&) {
+      throw;
+    } catch (const std::exception& error) {
+      engine().fail_round(error.what());
+      throw;
+    }
+  }
+
+  // Ends the engine. Work still pending fails with UsageError. Waits for the other ranks at most config().timeout.
+  void shutdown();
+
+  struct Parts;
+  explicit Context(std::unique_ptr<Parts> parts);
+
+ private:
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace kolo

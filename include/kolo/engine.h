@@ -1,0 +1,52 @@
+#pragma once
+// Named requests: operations that ranks submit in any order, matched across ranks by name.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kolo/gradient_reducer.h"
+#include "kolo/stream.h"
+#include "kolo/types.h"
+#include "kolo/work.h"
+
+namespace kolo {
+
+enum class RequestKind : std::uint8_t { allreduce, broadcast, allgather, barrier };
+
+// What one rank wants. Kind, dtype, sizes, strides, op, scales and root must agree on all ranks, else MismatchError on every
+// rank (an allgather's first size may differ). `input` must live and stay unchanged until the Work is done.
+struct Request {
+  std::string name;
+  RequestKind kind = RequestKind::allreduce;
+  DType dtype = DType::f32;
+  std::vector<std::int64_t> sizes;
+  std::vector<std::int64_t> strides;  // empty: contiguous
+  ReduceOp op = ReduceOp::sum;
+  double prescale = 1.0;
+  double postscale = 1.0;
+  Rank root = 0;                 // broadcast only
+  const void* input = nullptr;   // broadcast: read at the root only
+  void* output = nullptr;        // null: leave the result in kolo's memory, see Work::result()
+  Stream stream;
+  std::shared_ptr<const void> keep;  // whatever owns input and output; let go when the Work is done
+};
+
+// Thread-safe. One per Context; made and ended by it.
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  // Throws UsageError at once for a name that is already pending here, or a malformed request; rethrows the fatal
+  // error of a poisoned group.
+  virtual Work submit(Request request) = 0;
+  // Moves whatever can move, without blocking; returns false when another thread is already doing so.
+  virtual bool progress() = 0;
+  // Collective over all ranks; compares the tables by hash first: MismatchError on every rank with the first
+  // difference. The reducer must be destroyed before the Context is shut down.
+  virtual std::unique_ptr<GradientReducer> make_reducer(std::vector<GradientInfo> table, ReducerOptions options) = 0;
+  // Opens and closes the scope whose exceptions are reported to peers; see Context::run.
+  virtual void fail_round(const std::string& text) noexcept = 0;
+};
+
+}  // namespace kolo

@@ -1,0 +1,67 @@
+#pragma once
+// What kolo throws. docs/errors.md says for each what state things are in afterwards.
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "kolo/types.h"
+
+namespace kolo {
+
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// The caller's mistake, found before anything was sent. Nothing has changed.
+class UsageError : public Error {
+ public:
+  using Error::Error;
+};
+
+// Ranks disagree. Thrown on every rank of the group; names the tensor, the ranks and both values. The operation was
+// not executed, its name is free again and other operations go on.
+class MismatchError : public Error {
+ public:
+  using Error::Error;
+};
+
+// A rank has died. The group cannot be used any more: later calls rethrow this.
+class PeerLostError : public Error {
+ public:
+  PeerLostError(Rank lost, const std::string& what) : Error(what), rank_(lost) {}
+  [[nodiscard]] Rank rank() const noexcept { return rank_; }
+
+ private:
+  Rank rank_;
+};
+
+// Training code of another rank threw inside Context::run; `what` carries its text. This round's gradients were not
+// reduced.
+class PeerFailedError : public Error {
+ public:
+  PeerFailedError(std::vector<Rank> failed, const std::string& what) : Error(what), ranks_(std::move(failed)) {}
+  [[nodiscard]] const std::vector<Rank>& ranks() const noexcept { return ranks_; }
+
+ private:
+  std::vector<Rank> ranks_;
+};
+
+// A deadline passed. Names who had not arrived, and at what. After this on a collective the group cannot be used any
+// more, because its memory may still be written to.
+class TimeoutError : public Error {
+ public:
+  TimeoutError(std::vector<Rank> missing, const std::string& what) : Error(what), missing_(std::move(missing)) {}
+  [[nodiscard]] const std::vector<Rank>& missing() const noexcept { return missing_; }
+
+ private:
+  std::vector<Rank> missing_;
+};
+
+// MPI, the operating system or another library refused; `what` carries its own words.
+class BackendError : public Error {
+ public:
+  using Error::Error;
+};
+
+}  // namespace kolo

@@ -1,0 +1,62 @@
+#pragma once
+// The gradient path without tensors: what the LibTorch binding stands on, and any other framework could.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kolo/types.h"
+
+namespace kolo {
+
+// One row of the table that all ranks must share: a parameter whose gradients are reduced.
+struct GradientInfo {
+  std::string name;
+  std::vector<std::int64_t> sizes;
+  std::vector<std::int64_t> strides;  // of the gradient; dense, any order
+  DType dtype = DType::f32;
+
+  [[nodiscard]] std::size_t count() const noexcept;
+  [[nodiscard]] std::size_t bytes() const noexcept;
+};
+
+struct ReducerOptions {
+  ReduceOp op = ReduceOp::average;   // sum or average; an average divides by the world size
+  double prescale = 1.0;
+  double postscale = 1.0;
+  std::size_t bucket_bytes = 0;      // 0: from Config
+  std::string settings;              // anything else that must agree on all ranks; compared, never read
+};
+
+// One optimizer's gradients. A *round* is what it contributes between two finish() calls. Call from one thread at a time.
+//
+//   contribute(i, p) ... contribute(j, q)     any order, any subset; a bucket leaves as soon as it is full
+//   finish()                                  the rest counts as zeros; waits; throws typed errors
+//   gradient(i), contributed(i)               the results, in kolo's memory, until the next contribute()
+class GradientReducer {
+ public:
+  virtual ~GradientReducer() = default;
+  // Packs `data` (dense, in the table's strides) into its bucket, scaled on the way, and launches the bucket when it is full. Never
+  // blocks. `data` must live unchanged until finish() has returned, because a round that a peer voids is sent again.
+  // Throws UsageError when i was already contributed in this round.
+  virtual void contribute(std::size_t index, const void* data) = 0;
+  // This rank's table has changed (new parameter, other shape): the peers learn it in this round, all tensors of which are
+  // matched again by name, and the new table holds from the next round. Peers whose table differs get MismatchError.
+  virtual void change_table(std::vector<GradientInfo> table) = 0;
+  // Closes the round and waits until every bucket is reduced, making progress itself meanwhile.
+  // Throws MismatchError, PeerFailedError, PeerLostError, TimeoutError; after the first two the next round works.
+  virtual void finish() = 0;
+  // Where the reduced gradient of the last finished round lies. Valid until the next round's contribute().
+  [[nodiscard]] virtual std::span<std::byte> gradient(std::size_t index) = 0;
+  // Whether any rank contributed it in the last finished round; if none did, gradient(index) is all zeros.
+  [[nodiscard]] virtual bool contributed(std::size_t index) const = 0;
+  // Changes whenever gradient() pointers may have changed: with a new plan.
+  [[nodiscard]] virtual std::uint64_t generation() const noexcept = 0;
+  // Number of the round that the next contribute() belongs to. Grows when a round ends, by finish() or by a failure.
+  [[nodiscard]] virtual std::uint64_t round() const noexcept = 0;
+  // Moves launched buckets forward without blocking.
+  virtual void progress() = 0;
+};
+
+}  // namespace kolo

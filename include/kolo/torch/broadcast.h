@@ -1,0 +1,28 @@
+#pragma once
+// Starting all ranks from the same model. All calls are collective and use context.communicator().
+#include <torch/nn/module.h>
+#include <torch/optim/optimizer.h>
+
+#include "kolo/context.h"
+#include "kolo/torch/distributed_optimizer.h"
+
+namespace kolo {
+
+// Parameters and buffers of a module, by name.
+[[nodiscard]] NamedTensors model_tensors(const torch::nn::Module& module);
+
+// Throws MismatchError on every rank, naming the first tensor that differs, the ranks and both values, unless all ranks
+// have the same names, types, sizes and strides in the same order.
+void verify_model(Context& context, const NamedTensors& tensors);
+void verify_model(Context& context, const torch::nn::Module& module);
+
+// Gives every rank the root's values, in place, after verify_model.
+void broadcast_parameters(Context& context, const NamedTensors& tensors, Rank root = 0);
+void broadcast_parameters(Context& context, const torch::nn::Module& module, Rank root = 0);
+
+// Gives every rank the root's optimizer state (momentum, step counts, ...) and options (learning rate, ...). Touches no
+// weight. Works for every optimizer that torch can save. Throws MismatchError on every rank when the root's state does
+// not fit a rank's optimizer.
+void broadcast_optimizer_state(Context& context, torch::optim::Optimizer& optimizer, Rank root = 0);
+
+}  // namespace kolo

@@ -1,0 +1,96 @@
+#pragma once
+// Data-parallel training around any torch optimizer. docs/gradients.md says what param.grad() is at each moment.
+#include <torch/optim/optimizer.h>
+#include <torch/ordered_dict.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kolo/context.h"
+#include "kolo/types.h"
+
+namespace kolo {
+
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+// What module.named_parameters() or named_buffers() returned.
+[[nodiscard]] NamedTensors named_tensors(const torch::OrderedDict<std::string, at::Tensor>& tensors);
+
+// Must be equal on all ranks.
+struct DistributedOptions {
+  ReduceOp op = ReduceOp::average;  // sum or average; an average divides by the world size, missing gradients count as zeros
+  double prescale = 1.0;
+  double postscale = 1.0;
+  std::size_t bucket_bytes = 0;  // 0: from Config
+  int passes_per_step = 1;       // backward passes whose gradients add up before they are reduced
+};
+
+class GradientBinding;
+
+// Reduces the gradients of an optimizer's parameters over all ranks while backward is still running.
+//
+//   DistributedOptimizer optimizer(context, sgd, model->named_parameters());
+//   optimizer.zero_grad(); loss(model).backward(); optimizer.step();
+//
+// Not an torch::optim::Optimizer itself: schedules and checkpoints work on optimizer(), the one that was wrapped.
+// Collective: constructor, step(), synchronize(). Use from one thread; destroy before the Context.
+class DistributedOptimizer {
+ public:
+  // Every parameter of `optimizer` that requires a gradient must be named; a name may be there twice for one shared tensor. Names of
+  // other tensors are ignored. Throws UsageError (unnamed, sparse, complex or not on the CPU), MismatchError (ranks differ).
+  DistributedOptimizer(Context& context, std::shared_ptr<torch::optim::Optimizer> optimizer, const NamedTensors& parameters,
+                       DistributedOptions options = {});
+  DistributedOptimizer(Context& context, std::shared_ptr<torch::optim::Optimizer> optimizer,
+                       const torch::OrderedDict<std::string, at::Tensor>& parameters, DistributedOptions options = {})
+      : DistributedOptimizer(context, std::move(optimizer), named_tensors(parameters), options) {}
+  // Borrows an optimizer, which must live longer.
+  DistributedOptimizer(Context& context, torch::optim::Optimizer& optimizer,
+                       const torch::OrderedDict<std::string, at::Tensor>& parameters, DistributedOptions options = {})
+      : DistributedOptimizer(context, std::shared_ptr<torch::optim::Optimizer>(std::shared_ptr<void>(), &optimizer),
+                             named_tensors(parameters), options) {}
+  // For a program that has an Engine and no Context.
+  DistributedOptimizer(Engine& engine, std::shared_ptr<torch::optim::Optimizer> optimizer, const NamedTensors& parameters,
+                       DistributedOptions options = {});
+  ~DistributedOptimizer();  // detach()
+  DistributedOptimizer(const DistributedOptimizer&) = delete;
+  DistributedOptimizer& operator=(const DistributedOptimizer&) = delete;
+
+  // Closes the round unless synchronize() just did, then updates the weights. With a closure: evaluates it as often as
+  // the optimizer asks, reducing the gradients after each evaluation. The loss that comes back is this rank's own.
+  // Throws what GradientReducer::finish throws; the weights are then as they were.
+  at::Tensor step(const torch::optim::Optimizer::LossClosure& closure = nullptr);
+  // Closes the round: afterwards param.grad() is the reduced gradient on every rank, to be clipped or looked at before step().
+  void synchronize();
+  void zero_grad(bool set_to_none = true);
+
+  // Adds parameters later; they take part from the next step(). All ranks must do the same before the same step().
+  void add_param_group(const torch::optim::OptimizerParamGroup& group, const NamedTensors& parameters);
+
+  // While one lives, backward only adds up gradients on this rank.
+  class NoSync {
+   public:
+    explicit NoSync(DistributedOptimizer& optimizer);
+    ~NoSync();
+    NoSync(const NoSync&) = delete;
+    NoSync& operator=(const NoSync&) = delete;
+
+   private:
+    std::shared_ptr<GradientBinding> binding_;
+  };
+  [[nodiscard]] NoSync no_sync() { return NoSync(*this); }
+
+  // Takes the hooks off and copies gradients out of kolo's memory. Afterwards the model may be wrapped again, and this
+  // object does nothing but hold the optimizer. Idempotent.
+  void detach() noexcept;
+
+  [[nodiscard]] torch::optim::Optimizer& optimizer() noexcept { return *optimizer_; }
+
+ private:
+  std::shared_ptr<torch::optim::Optimizer> optimizer_;
+  std::shared_ptr<GradientBinding> binding_;  // shared with the hooks, which hold it weakly
+};
+
+}  // namespace kolo

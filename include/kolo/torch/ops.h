@@ -1,0 +1,43 @@
+#pragma once
+// Collectives on tensors by name. Ranks may submit in any order; they are matched by name.
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+#include "kolo/context.h"
+#include "kolo/types.h"
+#include "kolo/work.h"
+
+namespace kolo {
+
+// An operation on a tensor in flight. The tensor stays alive until the operation is done, whoever lets go of this.
+class TensorWork {
+ public:
+  TensorWork(Work work, at::Tensor tensor, at::Tensor dense)
+      : work_(std::move(work)), tensor_(std::move(tensor)), dense_(std::move(dense)) {}
+  [[nodiscard]] bool done() const noexcept { return work_.done(); }
+  // Waits and returns the tensor with the result in it. Throws what the operation failed with.
+  at::Tensor wait();
+
+ private:
+  Work work_;
+  at::Tensor tensor_;
+  at::Tensor dense_;  // what was sent: the tensor itself, or a contiguous copy of it
+};
+
+// In place. Do not touch the tensor before wait() has returned. Throw UsageError for sparse and complex tensors.
+[[nodiscard]] TensorWork allreduce_async(Context& context, at::Tensor tensor, std::string name,
+                                         ReduceOp op = ReduceOp::average);
+[[nodiscard]] TensorWork broadcast_async(Context& context, at::Tensor tensor, std::string name, Rank root = 0);
+at::Tensor allreduce_(Context& context, at::Tensor tensor, std::string name, ReduceOp op = ReduceOp::average);
+at::Tensor broadcast_(Context& context, at::Tensor tensor, std::string name, Rank root = 0);
+
+// All ranks' tensors one after the other along dimension 0, which may differ in size; the other dimensions must agree.
+[[nodiscard]] at::Tensor allgather(Context& context, const at::Tensor& tensor, std::string name);
+
+// Metrics: each value reduced over the ranks in fp64.
+[[nodiscard]] std::vector<double> allreduce_metrics(Context& context, std::vector<double> values, std::string name,
+                                                    ReduceOp op = ReduceOp::average);
+
+}  // namespace kolo

@@ -1,0 +1,37 @@
+#pragma once
+// The few value types that every part of kolo shares.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace kolo {
+
+using Rank = int;
+
+// Element types on the wire and in memory. `boolean` is one byte, 0 or 1.
+enum class DType : std::uint8_t { f32, f64, f16, bf16, i8, u8, i16, i32, i64, boolean };
+
+// average of integers: the sum is formed in 64 bits and divided by the world size, truncating towards zero, so
+// it is exact when all inputs are equal. boolean: sum and max are OR, min and average are AND.
+enum class ReduceOp : std::uint8_t { sum, average, min, max };
+
+[[nodiscard]] std::size_t size_of(DType dtype) noexcept;
+[[nodiscard]] std::string_view name_of(DType dtype) noexcept;
+[[nodiscard]] std::string_view name_of(ReduceOp op) noexcept;
+// Inverse of name_of ("f32", "average"); throws UsageError listing the known names.
+[[nodiscard]] DType parse_dtype(std::string_view text);
+[[nodiscard]] ReduceOp parse_reduce_op(std::string_view text);
+
+// Where a rank stands. `cross_rank` numbers the hosts; hosts are numbered by their lowest rank.
+struct Placement {
+  Rank rank = 0;
+  int size = 1;
+  int local_rank = 0;
+  int local_size = 1;
+  int cross_rank = 0;
+  int cross_size = 1;
+  std::string host;
+};
+
+}  // namespace kolo

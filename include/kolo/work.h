@@ -1,0 +1,29 @@
+#pragma once
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <span>
+
+namespace kolo {
+
+class WorkState;
+
+// Handle of a request that was submitted by name. Cheap to copy; thread-safe. Outlives its Engine safely: what was
+// pending at shutdown fails with UsageError.
+class Work {
+ public:
+  Work() = default;
+  explicit Work(std::shared_ptr<WorkState> state) : state_(std::move(state)) {}
+
+  [[nodiscard]] bool done() const noexcept;
+  // Drives progress while it waits. Throws what the operation failed with, or TimeoutError (the operation goes on).
+  void wait();
+  void wait_for(std::chrono::milliseconds timeout);
+  // The result in kolo's own memory; valid until the name is submitted again. REQUIRES: wait() has returned.
+  [[nodiscard]] std::span<const std::byte> result() const;
+
+ private:
+  std::shared_ptr<WorkState> state_;  // shared by caller and coordinator, either may let go first
+};
+
+}  // namespace kolo

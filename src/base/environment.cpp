@@ -1,0 +1,26 @@
+#include "base/environment.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+
+namespace kolo::base {
+
+std::optional<std::string> get_environment(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  if (value == nullptr) return std::nullopt;
+  return std::string(value);
+}
+
+std::map<std::string, std::string> get_environment_with_prefix(std::string_view prefix) {
+  std::map<std::string, std::string> found;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::size_t equals = text.find('=');
+    if (equals == std::string_view::npos || !text.starts_with(prefix) || equals < prefix.size()) continue;
+    found.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return found;
+}
+
+}  // namespace kolo::base

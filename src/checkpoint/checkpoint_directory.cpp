@@ -1,0 +1,160 @@
+// The order of events in save(), and what a crash leaves:
+//
+//   .tmp-P-N/ made, files written, each flushed   a .tmp folder: ignored, removed by the next save
+//   manifest.json written and flushed             the same
+//   rename to checkpoint-STEP                     the new checkpoint, or still the .tmp folder
+//   parent flushed                                the new checkpoint
+//   old ones beyond `keep` renamed to .tmp, removed
+#include <fcntl.h>
+#include <stdio.h>
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+
+#include "base/hash.h"
+#include "file_io.h"
+#include "kolo/checkpoint.h"
+#include "kolo/error.h"
+#include "manifest.h"
+
+namespace kolo::checkpoint {
+namespace {
+
+constexpr std::string_view kTemporaryPrefix = ".tmp-";
+constexpr std::string_view kCheckpointPrefix = "checkpoint-";
+
+std::string folder_name(std::int64_t step) {
+  std::string digits = std::to_string(step);
+  constexpr std::size_t kDigits = 12;  // so that names sort as numbers do
+  if (digits.size() < kDigits) digits.insert(0, kDigits - digits.size(), '0');
+  return std::string(kCheckpointPrefix) + digits;
+}
+
+bool starts_with(const fs::path& path, std::string_view prefix) {
+  return path.filename().string().compare(0, prefix.size(), prefix) == 0;
+}
+
+// Names in a folder, sorted; empty when there is no such folder.
+std::vector<fs::path> entries(const fs::path& root, std::string_view prefix) {
+  std::vector<fs::path> paths;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(root, error)) {
+    if (starts_with(entry.path(), prefix)) paths.push_back(entry.path());
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    throw BackendError("cannot list " + root.string() + ": " + error.message());
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+void remove_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::remove_all(folder, error);
+  if (error) throw BackendError("cannot remove " + folder.string() + ": " + error.message());
+}
+
+// Removed under a temporary name, so that nobody ever sees half of a checkpoint under a complete one's.
+void retire(const fs::path& folder) {
+  const fs::path doomed = make_temporary_folder(folder.parent_path(), kTemporaryPrefix);
+  if (::rename(folder.c_str(), doomed.c_str()) != 0) throw_errno("rename " + folder.string() + " to", doomed);
+  remove_folder(doomed);
+}
+
+void move_into_place(const fs::path& temporary, const fs::path& target) {
+  if (fs::exists(target)) {
+    // The same step again. Where the file system cannot swap two folders there is a moment without either.
+    if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) {
+      sync_to_disk(target.parent_path());
+      remove_folder(temporary);
+      return;
+    }
+    retire(target);
+  }
+  if (::rename(temporary.c_str(), target.c_str()) != 0) throw_errno("rename " + temporary.string() + " to", target);
+  sync_to_disk(target.parent_path());
+}
+
+void fill(const fs::path& folder, const CheckpointInfo& info, const std::function<void(const fs::path&)>& write) {
+  write(folder);
+  const Manifest manifest = describe_folder(folder, info);
+  for (const Manifest::File& file : manifest.files) sync_to_disk(folder / file.name);
+  write_file(folder / kManifestName, to_json(manifest));  // flushes the folder, too
+}
+
+}  // namespace
+
+CheckpointDirectory::CheckpointDirectory(fs::path root, CheckpointOptions options)
+    : root_(std::move(root)), options_(options) {
+  if (root_.empty()) throw UsageError("a checkpoint directory needs a path");
+  if (options_.keep < 0) throw UsageError("the number of checkpoints to keep cannot be negative");
+}
+
+fs::path CheckpointDirectory::save(const CheckpointInfo& info, const std::function<void(const fs::path&)>& write) {
+  if (info.step < 0) throw UsageError("a checkpoint's step cannot be negative");
+  std::error_code error;
+  fs::create_directories(root_, error);
+  if (error) throw BackendError("cannot create " + root_.string() + ": " + error.message());
+  for (const fs::path& leftover : entries(root_, kTemporaryPrefix)) remove_folder(leftover);
+
+  const fs::path temporary = make_temporary_folder(root_, kTemporaryPrefix);
+  const fs::path target = root_ / folder_name(info.step);
+  try {
+    fill(temporary, info, write);
+    move_into_place(temporary, target);
+  } catch (...) {
+    fs::remove_all(temporary, error);
+    throw;
+  }
+  if (options_.keep > 0) {
+    std::vector<Checkpoint> others = list();
+    std::erase_if(others, [&](const Checkpoint& one) { return one.folder == target; });
+    const auto surplus = static_cast<std::ptrdiff_t>(others.size()) - (options_.keep - 1);
+    for (std::ptrdiff_t i = 0; i < surplus; ++i) retire(others[static_cast<std::size_t>(i)].folder);
+  }
+  return target;
+}
+
+std::vector<Checkpoint> CheckpointDirectory::list() const {
+  std::vector<Checkpoint> found;
+  for (const fs::path& folder : entries(root_, kCheckpointPrefix)) {
+    try {
+      found.push_back({folder, read_manifest(folder).info});
+    } catch (const BackendError&) {
+      continue;  // not a complete checkpoint
+    }
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const Checkpoint& a, const Checkpoint& b) { return a.info.step < b.info.step; });
+  return found;
+}
+
+Checkpoint CheckpointDirectory::verify(const fs::path& folder) {
+  const Manifest manifest = read_manifest(folder);
+  for (const Manifest::File& file : manifest.files) {
+    const fs::path path = folder / file.name;
+    const std::vector<std::byte> content = read_file(path);
+    if (content.size() != file.size) {
+      throw BackendError(path.string() + " has " + std::to_string(content.size()) + " bytes where the manifest says " +
+                         std::to_string(file.size));
+    }
+    if (base::hash64(content) != file.checksum) throw BackendError(path.string() + " does not match its checksum");
+  }
+  return {folder, manifest.info};
+}
+
+std::optional<Checkpoint> CheckpointDirectory::latest(std::vector<std::string>* skipped) const {
+  std::vector<fs::path> folders = entries(root_, kCheckpointPrefix);
+  std::reverse(folders.begin(), folders.end());
+  for (const fs::path& folder : folders) {
+    try {
+      return verify(folder);
+    } catch (const BackendError& error) {
+      if (skipped != nullptr) skipped->push_back(folder.string() + ": " + error.what());
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace kolo::checkpoint

@@ -1,0 +1,104 @@
+#include "manifest.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "base/hash.h"
+#include "kolo/error.h"
+
+namespace kolo::checkpoint {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+constexpr std::string_view kFormat = "kolo-checkpoint";
+constexpr int kVersion = 1;
+constexpr int kHexDigits = 16;
+
+// JSON numbers are doubles to many readers: 64-bit checksums are text.
+std::string to_hex(std::uint64_t value) {
+  std::array<char, kHexDigits> digits{};
+  const auto result = std::to_chars(digits.data(), digits.data() + digits.size(), value, 16);
+  const std::string text(digits.data(), result.ptr);
+  return std::string(kHexDigits - text.size(), '0') + text;
+}
+
+std::uint64_t from_hex(const std::string& text) {
+  std::uint64_t value = 0;
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), value, 16);
+  if (text.size() != kHexDigits || result.ptr != text.data() + text.size()) throw std::invalid_argument("checksum");
+  return value;
+}
+
+json body_of(const Manifest& manifest) {
+  json files = json::array();
+  for (const Manifest::File& file : manifest.files) {
+    files.push_back({{"name", file.name}, {"size", file.size}, {"xxh3", to_hex(file.checksum)}});
+  }
+  return {{"format", kFormat},
+          {"version", kVersion},
+          {"step", manifest.info.step},
+          {"epoch", manifest.info.epoch},
+          {"metadata", manifest.info.metadata},
+          {"files", std::move(files)}};
+}
+
+Manifest parse(json document) {
+  const std::uint64_t checksum = from_hex(document.at("checksum").get<std::string>());
+  document.erase("checksum");
+  if (base::hash64(document.dump()) != checksum) throw std::invalid_argument("its own checksum does not hold");
+  if (document.at("format") != kFormat || document.at("version") != kVersion) {
+    throw std::invalid_argument("it has another format or version");
+  }
+  Manifest manifest;
+  manifest.info.step = document.at("step").get<std::int64_t>();
+  manifest.info.epoch = document.at("epoch").get<std::int64_t>();
+  manifest.info.metadata = document.at("metadata").get<Metadata>();
+  for (const json& entry : document.at("files")) {
+    manifest.files.push_back({entry.at("name").get<std::string>(), entry.at("size").get<std::uint64_t>(),
+                              from_hex(entry.at("xxh3").get<std::string>())});
+  }
+  return manifest;
+}
+
+}  // namespace
+
+Manifest describe_folder(const fs::path& folder, const CheckpointInfo& info) {
+  Manifest manifest{info, {}};
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (!entry.is_regular_file()) throw UsageError("a checkpoint holds files only, but '" + name + "' is none");
+    if (name == kManifestName) throw UsageError("manifest.json is written by kolo");
+    const std::vector<std::byte> content = read_file(entry.path());
+    manifest.files.push_back({name, content.size(), base::hash64(content)});
+  }
+  std::sort(manifest.files.begin(), manifest.files.end(),
+            [](const Manifest::File& a, const Manifest::File& b) { return a.name < b.name; });
+  return manifest;
+}
+
+std::string to_json(const Manifest& manifest) {
+  try {
+    json document = body_of(manifest);
+    document["checksum"] = to_hex(base::hash64(document.dump()));
+    return document.dump(2) + "\n";
+  } catch (const json::exception& error) {
+    throw UsageError(std::string("a checkpoint's metadata and file names must be UTF-8: ") + error.what());
+  }
+}
+
+Manifest read_manifest(const fs::path& folder) {
+  const fs::path file = folder / kManifestName;
+  const std::vector<std::byte> content = read_file(file);
+  const auto* text = reinterpret_cast<const char*>(content.data());
+  try {
+    return parse(json::parse(text, text + content.size()));
+  } catch (const std::exception& error) {
+    throw BackendError(file.string() + " is damaged: " + error.what());
+  }
+}
+
+}  // namespace kolo::checkpoint

@@ -1,0 +1,31 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kolo/checkpoint.h"
+
+namespace kolo::checkpoint {
+
+inline constexpr std::string_view kManifestName = "manifest.json";
+
+// What manifest.json says about the files beside it.
+struct Manifest {
+  struct File {
+    std::string name;
+    std::uint64_t size = 0;
+    std::uint64_t checksum = 0;  // XXH3, 64 bit
+  };
+  CheckpointInfo info;
+  std::vector<File> files;  // by name
+};
+
+// Reads and sums up every file of the folder. UsageError for folders inside it.
+[[nodiscard]] Manifest describe_folder(const std::filesystem::path& folder, const CheckpointInfo& info);
+[[nodiscard]] std::string to_json(const Manifest& manifest);
+// BackendError when it is missing or not exactly as to_json() made it.
+[[nodiscard]] Manifest read_manifest(const std::filesystem::path& folder);
+
+}  // namespace kolo::checkpoint

@@ -1,0 +1,71 @@
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "file_io.h"
+#include "kolo/checkpoint.h"
+#include "kolo/error.h"
+#include "safetensors_format.h"
+
+namespace kolo::checkpoint {
+namespace {
+
+std::string_view format_name(DType dtype) {
+  for (const auto& [known, name] : kDTypeNames) {
+    if (known == dtype) return name;
+  }
+  throw UsageError("a dtype that safetensors files cannot hold");
+}
+
+void check(const TensorView& tensor) {
+  if (tensor.name == kMetadataKey) throw UsageError("a tensor cannot be called __metadata__");
+  std::uint64_t bytes = size_of(tensor.dtype);
+  for (const std::int64_t extent : tensor.shape) {
+    if (extent < 0 || __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(extent), &bytes)) {
+      throw UsageError("tensor '" + tensor.name + "' has an impossible shape");
+    }
+  }
+  if (bytes != tensor.bytes.size()) {
+    throw UsageError("tensor '" + tensor.name + "' has " + std::to_string(tensor.bytes.size()) +
+                     " bytes where its shape and dtype make " + std::to_string(bytes));
+  }
+}
+
+std::string make_header(std::span<const TensorView> tensors, const Metadata& metadata) {
+  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  if (!metadata.empty()) header[std::string(kMetadataKey)] = metadata;
+  std::set<std::string_view> names;
+  std::uint64_t offset = 0;
+  for (const TensorView& tensor : tensors) {
+    check(tensor);
+    if (!names.insert(tensor.name).second) throw UsageError("two tensors are called '" + tensor.name + "'");
+    const std::uint64_t end = offset + tensor.bytes.size();
+    nlohmann::ordered_json entry = {{"dtype", format_name(tensor.dtype)}, {"shape", tensor.shape}};
+    entry["data_offsets"] = {offset, end};
+    // ordered_json looks a key up linearly; names are unique already.
+    header.get_ref<nlohmann::ordered_json::object_t&>().push_back({tensor.name, std::move(entry)});
+    offset = end;
+  }
+  try {
+    return header.dump();
+  } catch (const nlohmann::json::exception& error) {
+    throw UsageError(std::string("a tensor's name or metadata is not UTF-8: ") + error.what());
+  }
+}
+
+}  // namespace
+
+void write_safetensors(const fs::path& file, std::span<const TensorView> tensors, const Metadata& metadata) {
+  std::string header = make_header(tensors, metadata);
+  header.resize((header.size() + kHeaderAlignment - 1) / kHeaderAlignment * kHeaderAlignment, ' ');
+  if (header.size() > kMaxHeaderBytes) throw UsageError("the names of these tensors do not fit a safetensors header");
+  std::array<std::byte, kLengthBytes> length{};
+  for (std::size_t i = 0; i < kLengthBytes; ++i) length[i] = static_cast<std::byte>(header.size() >> (8 * i));
+
+  AtomicFile atomic(file);
+  atomic.append(length);
+  atomic.append(std::as_bytes(std::span(header)));
+  for (const TensorView& tensor : tensors) atomic.append(tensor.bytes);
+  atomic.commit();
+}
+
+}  // namespace kolo::checkpoint

@@ -1,0 +1,14 @@
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace kolo::cluster {
+
+using Lookup = std::function<std::optional<std::string>(const std::string& variable)>;
+
+// Throws UsageError when a launcher's variable promises another number of ranks than MPI found: then every process has
+// become a world of its own (srun without PMIx, an mpirun of another MPI), and each would train alone.
+void check_world_size(int found, const Lookup& lookup);
+
+}  // namespace kolo::cluster

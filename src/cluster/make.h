@@ -1,0 +1,20 @@
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "cluster/bootstrap.h"
+
+namespace kolo::cluster {
+
+// A world of one rank: a program that was started plainly.
+[[nodiscard]] std::unique_ptr<Bootstrap> make_single_bootstrap();
+// Ranks as threads, all on one host.
+[[nodiscard]] std::vector<std::unique_ptr<Bootstrap>> make_inproc_bootstrap(int ranks);
+// MPI_COMM_WORLD, or the user's communicator (a MPI_Comm*). Initialises MPI if nobody has (at least
+// MPI_THREAD_SERIALIZED) and then owns its end: finalised at exit. Throws UsageError when the environment promises more
+// ranks than MPI found, when the program initialised MPI at a level too low, and in a build without MPI.
+[[nodiscard]] std::unique_ptr<Bootstrap> make_mpi_bootstrap(const void* mpi_comm = nullptr);
+// Whether the environment says that a launcher (mpirun, srun) started this process.
+[[nodiscard]] bool started_by_launcher();
+
+}  // namespace kolo::cluster

@@ -1,0 +1,139 @@
+#include "cluster/mpi_runtime.h"
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "kolo/error.h"
+
+namespace kolo::cluster {
+namespace {
+
+// The documented exception to "no globals": state of the process's one MPI.
+struct Process {
+  std::mutex initialising;
+  std::mutex turn;
+  std::atomic<bool> serialized{true};
+  std::atomic<bool> finalize{true};
+};
+
+Process& process() {
+  static Process* const the_one = new Process;  // never destroyed: used by an atexit handler
+  return *the_one;
+}
+
+const char* level_name(int level) {
+  switch (level) {
+    case MPI_THREAD_SINGLE:
+      return "MPI_THREAD_SINGLE";
+    case MPI_THREAD_FUNNELED:
+      return "MPI_THREAD_FUNNELED";
+    case MPI_THREAD_SERIALIZED:
+      return "MPI_THREAD_SERIALIZED";
+    default:
+      return "MPI_THREAD_MULTIPLE";
+  }
+}
+
+void finalize_at_exit() {
+  if (process().finalize && mpi_usable()) MPI_Finalize();
+}
+
+int initialise() {
+  int level = MPI_THREAD_SINGLE;
+  if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS) {
+    throw BackendError("MPI_Init_thread failed");
+  }
+  std::atexit(finalize_at_exit);
+  if (level < MPI_THREAD_SERIALIZED) {
+    throw UsageError(std::string("this MPI offers ") + level_name(level) +
+                     " only; kolo needs one built with at least MPI_THREAD_SERIALIZED");
+  }
+  return level;
+}
+
+int level_of_user() {
+  int level = MPI_THREAD_SINGLE;
+  MPI_Query_thread(&level);
+  if (level < MPI_THREAD_SERIALIZED) {
+    throw UsageError(
+        std::string("MPI was initialised by the program at ") + level_name(level) +
+        ", but kolo calls MPI from several threads: call MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, "
+        "&level) (MPI_THREAD_SERIALIZED is the least), or leave the initialisation to kolo");
+  }
+  return level;
+}
+
+}  // namespace
+
+void require_mpi() {
+  const std::lock_guard lock(process().initialising);
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (finalized != 0) throw UsageError("MPI is finalised already and cannot be initialised again in this process");
+  int initialized = 0;
+  MPI_Initialized(&initialized);
+  const int level = initialized != 0 ? level_of_user() : initialise();
+  process().serialized = level < MPI_THREAD_MULTIPLE;
+}
+
+bool mpi_usable() noexcept {
+  int initialized = 0;
+  int finalized = 0;
+  MPI_Initialized(&initialized);
+  MPI_Finalized(&finalized);
+  return initialized != 0 && finalized == 0;
+}
+
+void skip_mpi_finalize() noexcept { process().finalize = false; }
+
+MpiTurn::MpiTurn() {
+  if (process().serialized.load(std::memory_order_relaxed)) lock_ = std::unique_lock(process().turn);
+}
+
+void check_mpi(int code, std::string_view call) {
+  if (code == MPI_SUCCESS) return;
+  std::array<char, MPI_MAX_ERROR_STRING + 1> text{};
+  int length = 0;
+  MPI_Error_string(code, text.data(), &length);
+  throw BackendError(std::string(call) + ": " + std::string(text.data(), static_cast<std::size_t>(length)));
+}
+
+MpiComm::MpiComm(const void* handle, const base::Deadline& deadline) {
+  const MPI_Comm original = handle != nullptr ? *static_cast<const MPI_Comm*>(handle) : MPI_COMM_WORLD;
+  MPI_Request request = MPI_REQUEST_NULL;
+  {
+    const MpiTurn turn;
+    check_mpi(MPI_Comm_idup(original, &comm_, &request), "MPI_Comm_idup");
+  }
+  if (!wait_mpi(request, deadline)) {
+    throw TimeoutError({}, "duplicating the MPI communicator: not every rank came");
+  }
+  const MpiTurn turn;
+  MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+  MPI_Comm_rank(comm_, &rank_);
+  MPI_Comm_size(comm_, &size_);
+}
+
+MpiComm::~MpiComm() {
+  if (keep_ || comm_ == MPI_COMM_NULL || !mpi_usable() || !process().finalize) return;
+  const MpiTurn turn;
+  MPI_Comm_free(&comm_);
+}
+
+bool wait_mpi(MPI_Request& request, const base::Deadline& deadline) {
+  while (true) {
+    int done = 0;
+    {
+      const MpiTurn turn;
+      check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    }
+    if (done != 0) return true;
+    if (deadline.passed()) return false;
+    std::this_thread::yield();  // MPI makes progress in MPI_Test only: there is nothing to sleep on
+  }
+}
+
+}  // namespace kolo::cluster

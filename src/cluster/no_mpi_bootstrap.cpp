@@ -1,0 +1,14 @@
+// Instead of mpi_bootstrap.cpp and mpi_runtime.cpp, in a build without MPI.
+#include "cluster/make.h"
+#include "cluster/mpi_exit.h"
+#include "kolo/error.h"
+
+namespace kolo::cluster {
+
+std::unique_ptr<Bootstrap> make_mpi_bootstrap(const void* /*mpi_comm*/) {
+  throw UsageError("this kolo was built without MPI: build with KOLO_WITH_MPI=ON to run several processes");
+}
+
+void skip_mpi_finalize() noexcept {}
+
+}  // namespace kolo::cluster

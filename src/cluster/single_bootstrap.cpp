@@ -1,0 +1,23 @@
+#include "cluster/host_name.h"
+#include "cluster/make.h"
+
+namespace kolo::cluster {
+namespace {
+
+class SingleBootstrap final : public Bootstrap {
+ public:
+  SingleBootstrap() { placement_.host = host_name(); }
+  [[nodiscard]] const Placement& placement() const noexcept override { return placement_; }
+  [[nodiscard]] const std::vector<Rank>& local_ranks() const noexcept override { return local_ranks_; }
+  [[nodiscard]] std::vector<std::string> allgather(const std::string& mine) override { return {mine}; }
+
+ private:
+  Placement placement_;
+  std::vector<Rank> local_ranks_{0};
+};
+
+}  // namespace
+
+std::unique_ptr<Bootstrap> make_single_bootstrap() { return std::make_unique<SingleBootstrap>(); }
+
+}  // namespace kolo::cluster

@@ -1,0 +1,139 @@
+// Direct allreduce: the ranks of one host on memory that all of them have mapped, in place.
+//
+// Every rank reduces its 1/p slice from all buffers and writes the result into all buffers (push: writing into a peer's
+// memory is cheaper than reading what a peer has just written). 2N bytes of memory traffic per rank, the floor for
+// private results: every input is read once, every output written once. It is the two-shot or "reduce-scatter and
+// allgather" scheme of GPU libraries with direct links; see also Jain et al., "Framework for scalable intra-node
+// collective operations using shared memory", SC 2018.
+//
+//            slice 0   slice 1   slice 2   slice 3
+//   buffer 0 [  a0  ]  [  b0  ]  [  c0  ]  [  d0  ]
+//   buffer 1 [  a1  ]  [  b1  ]  [  c1  ]  [  d1  ]      rank 0 reads column a of all buffers in rank order, and
+//   buffer 2 [  a2  ]  [  b2  ]  [  c2  ]  [  d2  ]      writes a0+a1+a2+a3 into column a of all buffers; rank 1
+//   buffer 3 [  a3  ]  [  b3  ]  [  c3  ]  [  d3  ]      does column b, and so on
+//
+//   publish   flags, then arrived = s (release)
+//   arrive    until all arrived >= s (acquire); OR of all flags; veto: no reduction
+//   reduce    own slice, a quantum at a time; streaming stores are fenced by the kernel
+//   done      done = s (release); until all done >= s
+//
+// Each element is computed once, by one rank, from all inputs in rank order: equal bits everywhere, 16-bit types rounded
+// once. The flags of operation s may be overwritten by s+1: whoever is done with s has read them.
+#include "collectives/direct_allreduce.h"
+
+#include <algorithm>
+
+namespace kolo::collectives {
+namespace {
+
+class DirectAllreduce final : public QueuedMachine {
+ public:
+  DirectAllreduce(std::shared_ptr<Group> group, std::shared_ptr<DirectBuffer> buffer, const AllreduceOptions& options,
+                  const DirectTuning& tuning)
+      : QueuedMachine(std::move(group), buffer, buffer->queue),
+        buffer_(*buffer),
+        options_(options),
+        rank_(this->group().rank()),
+        size_(static_cast<std::size_t>(this->group().size())),
+        element_(size_of(options.dtype)),
+        slice_(part_of(options.count, static_cast<int>(size_), rank_, line_grain(options.dtype))),
+        piece_(std::max(line_grain(options.dtype), tuning.quantum / element_)),
+        streaming_(size_ * options.count * element_ > tuning.streaming_above) {}
+
+  [[nodiscard]] std::vector<Rank> waiting_for() const override {
+    std::vector<Rank> missing;
+    if (phase_ != Phase::arrive && phase_ != Phase::done) return missing;
+    for (std::size_t r = 0; r < size_; ++r) {
+      if (counter(r).load(std::memory_order_acquire) < sequence_) missing.push_back(static_cast<Rank>(r));
+    }
+    return missing;
+  }
+
+ private:
+  enum class Phase { publish, arrive, reduce, done };
+
+  bool turn() override {
+    if (phase_ == Phase::publish) publish();
+    if (phase_ == Phase::arrive) {
+      if (!everybody()) return false;
+      enter_reduction();
+    }
+    if (phase_ == Phase::reduce && !reduce_piece()) return false;
+    return phase_ == Phase::done && everybody();
+  }
+
+  [[nodiscard]] std::atomic<std::uint64_t>& counter(std::size_t r) const {
+    return phase_ == Phase::done ? buffer_.control[r]->done : buffer_.control[r]->arrived;
+  }
+
+  bool everybody() {
+    while (here_ < size_ && counter(here_).load(std::memory_order_acquire) >= sequence_) ++here_;
+    return here_ == size_;
+  }
+
+  void enter(Phase phase) {
+    phase_ = phase;
+    here_ = 0;
+  }
+
+  void publish() {
+    sequence_ = ++buffer_.started;
+    DirectControl& mine = *buffer_.control[static_cast<std::size_t>(rank_)];
+    std::copy(options_.flags.words.begin(), options_.flags.words.end(), mine.flags);
+    enter(Phase::arrive);
+    mine.arrived.store(sequence_, std::memory_order_release);
+  }
+
+  void enter_reduction() {
+    for (std::size_t w = 0; w < options_.flags.words.size(); ++w) {
+      std::uint64_t all = 0;
+      for (const DirectControl* control : buffer_.control) all |= control->flags[w];
+      options_.flags.words[w] = all;
+    }
+    const bool veto = !options_.flags.words.empty() && (options_.flags.words[0] & options_.flags.veto) != 0;
+    next_ = veto ? slice_.end : slice_.begin;
+    enter(Phase::reduce);
+  }
+
+  // True once the slice is reduced, and that is published.
+  bool reduce_piece() {
+    if (next_ < slice_.end) {
+      const std::size_t count = std::min(piece_, slice_.end - next_);
+      std::byte* base = buffer_.memory[static_cast<std::size_t>(rank_)];
+      const auto offset = static_cast<std::size_t>(options_.data - base) + next_ * element_;
+      columns_.resize(size_);
+      for (std::size_t r = 0; r < size_; ++r) columns_[r] = buffer_.memory[r] + offset;
+      const std::span<const std::byte* const> inputs(columns_.data(), size_);
+      reduction_of(options_).run(inputs, columns_, count, streaming_);
+      if (group().counters != nullptr) group().counters->bytes_reduced_shared.add(count * element_);
+      next_ += count;
+      if (next_ < slice_.end) return false;
+    }
+    enter(Phase::done);
+    buffer_.control[static_cast<std::size_t>(rank_)]->done.store(sequence_, std::memory_order_release);
+    return true;
+  }
+
+  DirectBuffer& buffer_;
+  AllreduceOptions options_;
+  Rank rank_;
+  std::size_t size_;
+  std::size_t element_;
+  Range slice_;
+  std::size_t piece_;  // elements
+  bool streaming_;
+  Phase phase_ = Phase::publish;
+  std::uint64_t sequence_ = 0;
+  std::size_t here_ = 0;  // ranks below this one have been seen in this phase
+  std::size_t next_ = 0;
+  std::vector<std::byte*> columns_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> start_direct_allreduce(std::shared_ptr<Group> group, std::shared_ptr<DirectBuffer> buffer,
+                                                  const AllreduceOptions& options, const DirectTuning& tuning) {
+  return std::make_unique<DirectAllreduce>(std::move(group), std::move(buffer), options, tuning);
+}
+
+}  // namespace kolo::collectives

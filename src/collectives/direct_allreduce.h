@@ -1,0 +1,43 @@
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "collectives/machine.h"
+#include "collectives/reduction.h"
+#include "transport/shared_memory.h"
+
+namespace kolo::collectives {
+
+// One rank's words about one registered buffer, in shared memory, zero at first. The counters only grow: operation s of the
+// buffer has arrived at a rank once `arrived` >= s. A few flag words share the line of the counter that publishes them.
+struct DirectControl {
+  alignas(kCacheLine) std::atomic<std::uint64_t> arrived;
+  std::uint64_t flags[kMaxFlagWords];
+  alignas(kCacheLine) std::atomic<std::uint64_t> done;
+};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+// A registered buffer as all ranks of the host see it.
+struct DirectBuffer {
+  std::shared_ptr<transport::SharedRegion> region;  // shared with the other buffers of the same allocation
+  std::vector<std::byte*> memory;                   // per rank
+  std::vector<DirectControl*> control;              // per rank
+  std::size_t bytes = 0;
+  std::uint64_t started = 0;  // operations begun by this rank
+  TurnQueue queue;
+};
+
+struct DirectTuning {
+  std::size_t quantum = 256 * 1024;  // bytes reduced in one advance(), so that a caller in passing is not held up
+  std::size_t streaming_above = last_level_cache_bytes();  // of all ranks' data together
+};
+
+// See direct_allreduce.cpp. `options.data` lies in this rank's memory of `buffer`, at the same offset on all ranks.
+[[nodiscard]] std::unique_ptr<Operation> start_direct_allreduce(std::shared_ptr<Group> group,
+                                                                std::shared_ptr<DirectBuffer> buffer,
+                                                                const AllreduceOptions& options,
+                                                                const DirectTuning& tuning = {});
+
+}  // namespace kolo::collectives

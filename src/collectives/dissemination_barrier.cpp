@@ -1,0 +1,25 @@
+// Barrier over a Transport: dissemination of nothing.
+#include "collectives/dissemination.h"
+#include "collectives/ring.h"
+
+namespace kolo::collectives {
+namespace {
+
+class DisseminationBarrier final : public Machine {
+ public:
+  explicit DisseminationBarrier(const RingParts& parts)
+      : Machine(parts.group), rounds_(*parts.group->transport, parts.tag, {}) {}
+  [[nodiscard]] std::vector<Rank> waiting_for() const override { return rounds_.waiting_for(); }
+
+ private:
+  bool step() override { return rounds_.advance(); }
+  Dissemination rounds_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> start_dissemination_barrier(const RingParts& parts) {
+  return std::make_unique<DisseminationBarrier>(parts);
+}
+
+}  // namespace kolo::collectives

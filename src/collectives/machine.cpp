@@ -1,0 +1,94 @@
+#include "collectives/machine.h"
+
+#include <algorithm>
+
+#include "kolo/error.h"
+
+namespace kolo::collectives {
+
+void Group::look_after_peers() {
+  constexpr unsigned kLooksPerClock = 16;  // reading the clock costs more than looking at a flag
+  if (++looks_ % kLooksPerClock != 0) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (now - last_look_ < std::chrono::milliseconds(1)) return;
+  last_look_ = now;
+  transport->check_peers();
+}
+
+void Group::advance_all() noexcept {
+  const std::vector<Machine*> snapshot = pending;  // a completed one leaves the list
+  for (Machine* machine : snapshot) {
+    if (std::find(pending.begin(), pending.end(), machine) == pending.end()) continue;
+    try {
+      machine->advance();
+    } catch (...) {  // kept by the machine, rethrown by its own advance()
+    }
+  }
+}
+
+Machine::Machine(std::shared_ptr<Group> group) : group_(std::move(group)) { group_->pending.push_back(this); }
+
+Machine::~Machine() { leave(); }
+
+void Machine::leave() noexcept {
+  auto& pending = group_->pending;
+  const auto found = std::find(pending.rbegin(), pending.rend(), this);
+  if (found != pending.rend()) pending.erase(std::next(found).base());
+}
+
+void Machine::finish() noexcept {
+  complete_ = true;
+  leave();
+}
+
+bool Machine::advance() {
+  if (complete_) return true;
+  if (error_) std::rethrow_exception(error_);
+  try {
+    if (step()) {
+      if (!complete_) finish();
+      return true;
+    }
+    group_->look_after_peers();
+    return false;
+  } catch (...) {
+    error_ = std::current_exception();
+    leave();
+    throw;
+  }
+}
+
+void TurnQueue::enter(QueuedMachine* machine) {
+  if (abandoned_) {
+    throw UsageError("an operation on this memory was abandoned before it was complete; the group cannot be used any more");
+  }
+  waiting_.push_back(machine);
+}
+
+bool TurnQueue::run(QueuedMachine* machine) {
+  if (abandoned_) throw UsageError("an earlier operation on the same memory failed or was abandoned");
+  while (!waiting_.empty()) {
+    QueuedMachine* front = waiting_.front();
+    if (!front->turn()) return false;
+    waiting_.erase(waiting_.begin());
+    front->finish();
+    if (front == machine) return true;
+  }
+  return machine->complete();
+}
+
+void TurnQueue::leave(QueuedMachine* machine) noexcept {
+  const auto found = std::find(waiting_.begin(), waiting_.end(), machine);
+  if (found == waiting_.end()) return;
+  waiting_.erase(found);
+  abandoned_ = true;
+}
+
+QueuedMachine::QueuedMachine(std::shared_ptr<Group> group, std::shared_ptr<void> owner, TurnQueue& queue)
+    : Machine(std::move(group)), owner_(std::move(owner)), queue_(queue) {
+  queue_.enter(this);
+}
+
+QueuedMachine::~QueuedMachine() { queue_.leave(this); }
+
+}  // namespace kolo::collectives

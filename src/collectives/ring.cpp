@@ -1,0 +1,172 @@
+// The segmented ring (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 2009).
+//
+// Data is cut into one block per rank; a step moves one block from every rank to its right neighbour. p-1 steps of
+// reduce-scatter leave every rank with its own block reduced, p-1 steps of allgather hand the blocks round. Each rank sends
+// 2(p-1)/p N bytes, the least there is, and talks to two neighbours only.
+//
+//   step 0  0 --block 3--> 1 --block 0--> 2 --block 1--> 3 --block 2--> 0       rank r sends block r-1-t in step t,
+//   step 1  0 --block 2--> 1 --block 3--> 2 --block 0--> 3 --block 1--> 0       and receives block r-2-t (mod 4)
+//   step 2  0 --block 1--> 1 --block 2--> 2 --block 3--> 3 --block 0--> 0       now block r is complete at rank r
+//   step 3  0 --block 0--> 1 --block 1--> 2 --block 2--> 3 --block 3--> 0       allgather begins
+//   step 4, 5 ...
+//
+// Blocks move in segments, so that a segment of step t+1 leaves as soon as the same segment of step t has come in, and both
+// directions of a link are busy at once. Segments of one step follow each other on one tag; empty ones are not sent.
+//
+// A block's partial sums pass through ranks in ring order, in the element type: 16-bit types are rounded at each hop (p-1
+// roundings, where the direct algorithm rounds once). The owner computes the final value and everybody copies it: equal
+// bits everywhere. A rank's contribution is prescaled in place when it is first used; the owner divides and postscales.
+#include "collectives/ring.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "kernels/scale_copy.h"
+
+namespace kolo::collectives {
+
+Ring::Ring(transport::Transport& transport, transport::Tag tag, Plan plan)
+    : transport_(transport),
+      tag_(tag),
+      plan_(std::move(plan)),
+      size_(transport.size()),
+      element_(size_of(plan_.reduction.dtype)),
+      offsets_(plan_.blocks.size(), 0),
+      segment_elements_(std::max<std::size_t>(1, plan_.segment_bytes / element_)) {
+  std::exclusive_scan(plan_.blocks.begin(), plan_.blocks.end(), offsets_.begin(), std::size_t{0});
+  const std::size_t longest = *std::max_element(plan_.blocks.begin(), plan_.blocks.end());
+  segments_ = (longest + segment_elements_ - 1) / segment_elements_;
+  const auto half = static_cast<std::size_t>(size_ - 1);
+  first_step_ = plan_.part == Part::allgather ? half : 0;
+  items_ = segments_ * half * (plan_.part == Part::allreduce ? 2 : 1);
+}
+
+std::size_t Ring::block_sent(std::size_t step) const {
+  const auto size = static_cast<std::size_t>(size_);
+  return (static_cast<std::size_t>(transport_.rank()) + 2 * size - 1 - step) % size;
+}
+
+std::size_t Ring::block_received(std::size_t step) const {
+  const auto size = static_cast<std::size_t>(size_);
+  return (static_cast<std::size_t>(transport_.rank()) + 2 * size - 2 - step) % size;
+}
+
+Range Ring::range(std::size_t block, std::size_t segment) const {
+  const std::size_t length = plan_.blocks[block];
+  const std::size_t begin = std::min(length, segment * segment_elements_);
+  const std::size_t end = std::min(length, begin + segment_elements_);
+  return {offsets_[block] + begin, offsets_[block] + end};
+}
+
+bool Ring::advance() {
+  bool moved = true;
+  while (moved && (received_ < items_ || sent_ < items_)) {
+    moved = post_receives();
+    moved |= take_received();
+    moved |= post_sends();
+    moved |= reap_sends();
+  }
+  return received_ == items_ && sent_ == items_;
+}
+
+// The allgather receives into memory that the reduce-scatter has sent from, p-1 steps before: that send must be over.
+bool Ring::may_receive(std::size_t index) const {
+  if (index >= items_ || index >= received_ + kWindow) return false;
+  const auto [step, segment] = item(index);
+  if (reduces(step) || first_step_ != 0) return true;
+  return sent_ > index - static_cast<std::size_t>(size_ - 1) * segments_;
+}
+
+bool Ring::post_receives() {
+  bool moved = false;
+  for (; may_receive(posted_); ++posted_, moved = true) {
+    const auto [step, segment] = item(posted_);
+    const Range elements = range(block_received(step), segment);
+    Flight& flight = receives_[posted_ % kWindow];
+    if (elements.size() == 0) continue;
+    std::span<std::byte> into(plan_.data + elements.begin * element_, elements.size() * element_);
+    if (reduces(step)) {
+      flight.scratch.resize(into.size());
+      into = flight.scratch;
+    }
+    flight.transfer = transport_.receive((transport_.rank() + size_ - 1) % size_, tag_, into);
+  }
+  return moved;
+}
+
+bool Ring::take_received() {
+  bool moved = false;
+  for (; received_ < posted_; ++received_, moved = true) {
+    Flight& flight = receives_[received_ % kWindow];
+    if (flight.transfer == nullptr) continue;
+    if (!flight.transfer->test()) return moved;
+    flight.transfer.reset();
+    const Item now = item(received_);
+    if (reduces(now.step)) reduce_received(now, flight.scratch.data());
+  }
+  return moved;
+}
+
+void Ring::prescale(const Range& elements) {
+  if (plan_.reduction.prescale == 1.0) return;
+  std::byte* at = plan_.data + elements.begin * element_;
+  const DType dtype = plan_.reduction.dtype;
+  kernels::scale_copy(at, dtype, at, dtype, elements.size(), plan_.reduction.prescale);
+}
+
+void Ring::reduce_received(const Item& now, const std::byte* received) {
+  const Range elements = range(block_received(now.step), now.segment);
+  prescale(elements);
+  const bool last = now.step + 2 == static_cast<std::size_t>(size_);
+  std::byte* own = plan_.data + elements.begin * element_;
+  const std::byte* const inputs[] = {received, own};
+  const Reduction& wanted = plan_.reduction;
+  kernels::ReduceArguments arguments;
+  arguments.inputs = inputs;
+  arguments.outputs = {&own, 1};
+  arguments.count = elements.size();
+  arguments.dtype = wanted.dtype;
+  arguments.op = wanted.op;
+  arguments.postscale = last ? wanted.postscale : 1.0;
+  if (wanted.op == ReduceOp::average) {
+    const bool boolean = wanted.dtype == DType::boolean;
+    arguments.op = boolean ? ReduceOp::min : last ? ReduceOp::average : ReduceOp::sum;
+    arguments.divisor = last && !boolean ? size_ : 1;
+  }
+  kernels::reduce(arguments);
+}
+
+bool Ring::post_sends() {
+  bool moved = false;
+  for (; sending_ < items_ && sending_ < sent_ + kWindow; ++sending_, moved = true) {
+    if (sending_ >= segments_ && received_ <= sending_ - segments_) break;  // it has not come in yet
+    const auto [step, segment] = item(sending_);
+    const Range elements = range(block_sent(step), segment);
+    if (elements.size() == 0) continue;
+    if (sending_ < segments_ && reduces(step)) prescale(elements);
+    const std::span<const std::byte> data(plan_.data + elements.begin * element_, elements.size() * element_);
+    sends_[sending_ % kWindow] = transport_.send((transport_.rank() + 1) % size_, tag_, data);
+  }
+  return moved;
+}
+
+bool Ring::reap_sends() {
+  bool moved = false;
+  for (; sent_ < sending_; ++sent_, moved = true) {
+    auto& transfer = sends_[sent_ % kWindow];
+    if (transfer == nullptr) continue;
+    if (!transfer->test()) return moved;
+    transfer.reset();
+  }
+  return moved;
+}
+
+std::vector<Rank> Ring::waiting_for() const {
+  std::vector<Rank> neighbours;
+  if (received_ < items_) neighbours.push_back((transport_.rank() + size_ - 1) % size_);
+  const Rank right = (transport_.rank() + 1) % size_;
+  if (sent_ < sending_ && (neighbours.empty() || neighbours.front() != right)) neighbours.push_back(right);
+  return neighbours;
+}
+
+}  // namespace kolo::collectives

@@ -1,0 +1,89 @@
+#pragma once
+// Rings over a Transport. See ring.cpp for the schedule.
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "collectives/machine.h"
+#include "collectives/reduction.h"
+#include "transport/transport.h"
+
+namespace kolo::collectives {
+
+// The segmented ring itself, without flags: a piece of other operations. Works in place on `data`, which is cut into one
+// block per rank. Its memory must outlive it.
+class Ring {
+ public:
+  enum class Part { reduce_scatter, allgather, allreduce };
+  struct Plan {
+    Part part = Part::allreduce;
+    std::byte* data = nullptr;
+    std::vector<std::size_t> blocks;  // elements of each rank's block
+    Reduction reduction;
+    std::size_t segment_bytes = 60 * 1024;
+  };
+
+  Ring(transport::Transport& transport, transport::Tag tag, Plan plan);
+  // Without waiting; true once complete.
+  bool advance();
+  [[nodiscard]] std::vector<Rank> waiting_for() const;
+
+ private:
+  static constexpr std::size_t kWindow = 4;  // segments in flight each way
+
+  // Segment `segment` of the block that step `step` moves.
+  struct Item {
+    std::size_t step;
+    std::size_t segment;
+  };
+  struct Flight {
+    std::unique_ptr<transport::Transfer> transfer;  // null: an empty segment, nothing to move
+    std::vector<std::byte> scratch;                 // what is received to be reduced
+  };
+
+  [[nodiscard]] Item item(std::size_t index) const { return {first_step_ + index / segments_, index % segments_}; }
+  [[nodiscard]] std::size_t block_sent(std::size_t step) const;
+  [[nodiscard]] std::size_t block_received(std::size_t step) const;
+  [[nodiscard]] Range range(std::size_t block, std::size_t segment) const;
+  [[nodiscard]] bool reduces(std::size_t step) const { return step + 1 < static_cast<std::size_t>(size_); }
+  [[nodiscard]] bool may_receive(std::size_t index) const;
+  bool post_receives();
+  bool take_received();
+  bool post_sends();
+  bool reap_sends();
+  void prescale(const Range& range);
+  void reduce_received(const Item& item, const std::byte* received);
+
+  transport::Transport& transport_;
+  transport::Tag tag_;
+  Plan plan_;
+  int size_;
+  std::size_t element_;
+  std::vector<std::size_t> offsets_;  // of each block, in elements
+  std::size_t segment_elements_;
+  std::size_t segments_ = 0;  // of the longest block
+  std::size_t first_step_ = 0;
+  std::size_t items_ = 0;
+  std::size_t posted_ = 0;    // receives posted
+  std::size_t received_ = 0;  // receives completed and worked in
+  std::size_t sending_ = 0;   // sends posted
+  std::size_t sent_ = 0;      // sends completed
+  std::vector<Flight> receives_{kWindow};
+  std::vector<std::unique_ptr<transport::Transfer>> sends_{kWindow};
+};
+
+// Operations built on it.
+struct RingParts {
+  std::shared_ptr<Group> group;
+  transport::Tag tag = 0;
+  std::size_t segment_bytes = 60 * 1024;
+};
+[[nodiscard]] std::unique_ptr<Operation> start_ring_allreduce(const RingParts& parts, const AllreduceOptions& options);
+[[nodiscard]] std::unique_ptr<Operation> start_ring_allgather(const RingParts& parts, const AllgatherOptions& options);
+[[nodiscard]] std::unique_ptr<Operation> start_ring_reduce_scatter(const RingParts& parts,
+                                                                   const ReduceScatterOptions& options);
+// A pipelined chain along the ring, from the root on.
+[[nodiscard]] std::unique_ptr<Operation> start_chain_broadcast(const RingParts& parts, const BroadcastOptions& options);
+[[nodiscard]] std::unique_ptr<Operation> start_dissemination_barrier(const RingParts& parts);
+
+}  // namespace kolo::collectives

@@ -1,0 +1,72 @@
+// The blocking forms: start, then drive.
+#include "kolo/communicator.h"
+
+#include <thread>
+
+#include "base/deadline.h"
+#include "kolo/error.h"
+
+namespace kolo {
+namespace {
+
+std::string names_of(const std::vector<Rank>& ranks) {
+  if (ranks.empty()) return "nobody in particular";
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+  return text;
+}
+
+}  // namespace
+
+// Spinning is for peers that run on other cores at this moment; yielding for peers that wait for this core; sleeping for
+// peers that are far away or late.
+void Communicator::drive(Operation& operation, std::chrono::milliseconds timeout, std::string_view what) {
+  const int spins = spin_iterations();
+  for (int i = 0; i < spins; ++i) {
+    if (operation.advance()) return;
+  }
+  using namespace std::chrono_literals;
+  const base::Deadline deadline(timeout);
+  const base::Deadline yielding(2ms);
+  while (!operation.advance()) {
+    progress();
+    if (!yielding.passed()) {
+      std::this_thread::yield();
+      continue;
+    }
+    if (deadline.passed()) {
+      std::vector<Rank> missing = operation.waiting_for();
+      std::string text = std::string(what) + ": not complete after " + std::to_string(timeout.count()) +
+                         " ms on rank " + std::to_string(rank()) + "; waiting for " + names_of(missing);
+      throw TimeoutError(std::move(missing), text);
+    }
+    wait_for_activity(200us);
+  }
+}
+
+void Communicator::allreduce(const AllreduceOptions& options, std::chrono::milliseconds timeout) {
+  const auto operation = start(options);
+  drive(*operation, timeout, "allreduce");
+}
+
+void Communicator::broadcast(const BroadcastOptions& options, std::chrono::milliseconds timeout) {
+  const auto operation = start(options);
+  drive(*operation, timeout, "broadcast");
+}
+
+void Communicator::allgather(const AllgatherOptions& options, std::chrono::milliseconds timeout) {
+  const auto operation = start(options);
+  drive(*operation, timeout, "allgather");
+}
+
+void Communicator::reduce_scatter(const ReduceScatterOptions& options, std::chrono::milliseconds timeout) {
+  const auto operation = start(options);
+  drive(*operation, timeout, "reduce_scatter");
+}
+
+void Communicator::barrier(std::chrono::milliseconds timeout) {
+  const auto operation = start_barrier();
+  drive(*operation, timeout, "barrier");
+}
+
+}  // namespace kolo

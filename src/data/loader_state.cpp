@@ -1,0 +1,267 @@
+#include "loader_state.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "image.h"
+#include "kolo/error.h"
+#include "sample_maker.h"
+
+namespace kolo::data {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+constexpr int kLent = 2;  // batches the caller may hold
+constexpr std::int64_t kMaxReplacements = 1000;  // in a row: then it is not a few broken files
+constexpr std::chrono::seconds kStopTimeout{10};
+
+std::size_t floats_of(const TransformOptions& transform) {
+  const auto size = static_cast<std::size_t>(transform.image_size);
+  return size * size * 3;
+}
+
+// So that every batch, and with usual sizes every image, starts on a cache line.
+std::size_t padded(std::size_t floats) {
+  constexpr std::size_t kFloats = kAlignment / sizeof(float);
+  return (floats + kFloats - 1) / kFloats * kFloats;
+}
+
+}  // namespace
+
+LoaderState::LoaderState(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options)
+    : dataset_(std::move(dataset)),
+      options_(options),
+      image_floats_(floats_of(options.transform)),
+      memory_(nullptr, std::free),
+      slots_(static_cast<std::size_t>(options.prefetch + kLent)) {
+  allocate();
+}
+
+void LoaderState::allocate() {
+  const auto batch = static_cast<std::size_t>(options_.batch_size);
+  const std::size_t slot_floats = padded(batch * image_floats_);
+  const std::size_t bytes = slot_floats * slots_.size() * sizeof(float);
+  memory_.reset(static_cast<float*>(std::aligned_alloc(kAlignment, bytes)));
+  if (!memory_) throw BackendError("no memory for " + std::to_string(slots_.size()) + " batches of the loader");
+  std::memset(memory_.get(), 0, bytes);  // takes the page faults now
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    slots_[i].images = memory_.get() + i * slot_floats;
+    slots_[i].labels.resize(batch);
+    slots_[i].indices.resize(batch);
+    free_.push_back(&slots_[i]);
+  }
+}
+
+void LoaderState::start_workers() {
+  running_ = options_.workers;
+  for (int i = 0; i < options_.workers; ++i) {
+    try {
+      workers_.emplace_back([self = shared_from_this()] { self->work(); });
+    } catch (const std::system_error& error) {
+      {
+        const std::lock_guard lock(mutex_);
+        running_ -= options_.workers - i;
+      }
+      stop();
+      throw BackendError(std::string("cannot start a loader thread: ") + error.what());
+    }
+  }
+}
+
+void LoaderState::stop() noexcept {
+  std::unique_lock lock(mutex_);
+  stopping_ = true;
+  to_do_.notify_all();
+  const bool all_ended = ended_.wait_for(lock, kStopTimeout, [&] { return running_ == 0; });
+  lock.unlock();
+  for (std::thread& worker : workers_) all_ended ? worker.join() : worker.detach();
+  workers_.clear();
+}
+
+void LoaderState::work() noexcept {
+  std::exception_ptr death;
+  try {
+    SampleMaker maker(options_.transform, options_.seed);
+    while (const std::optional<Task> task = claim()) run(maker, *task);
+  } catch (...) {
+    death = std::current_exception();
+  }
+  const std::lock_guard lock(mutex_);
+  if (death) worker_death_ = death;
+  --running_;
+  ready_.notify_all();
+  ended_.notify_all();
+}
+
+bool LoaderState::can_claim() const { return filling_ != nullptr || (opened_ < batches_ && !free_.empty()); }
+
+std::optional<LoaderState::Task> LoaderState::claim() {
+  std::unique_lock lock(mutex_);
+  to_do_.wait(lock, [&] { return stopping_ || can_claim(); });  // ended by stop(), which every owner calls
+  if (stopping_) return std::nullopt;
+  if (filling_ == nullptr) open_slot();
+  Slot& slot = *filling_;
+  const std::int64_t position = slot.claimed++;
+  if (slot.claimed == slot.count) filling_ = nullptr;
+  return Task{&slot, position, indices_[static_cast<std::size_t>(slot.first + position)], epoch_};
+}
+
+void LoaderState::open_slot() {
+  Slot& slot = *free_.back();
+  free_.pop_back();
+  slot.number = opened_++;
+  slot.first = slot.number * options_.batch_size;
+  slot.count = std::min(options_.batch_size, static_cast<std::int64_t>(indices_.size()) - slot.first);
+  slot.claimed = 0;
+  slot.finished = 0;
+  slot.abandoned = false;
+  slot.error = nullptr;
+  in_order_.push_back(&slot);
+  filling_ = &slot;
+  to_do_.notify_all();
+}
+
+void LoaderState::run(SampleMaker& maker, const Task& task) {
+  std::exception_ptr error;
+  try {
+    make_sample(maker, task);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  finish(*task.slot, error);
+}
+
+void LoaderState::make_sample(SampleMaker& maker, const Task& task) {
+  const auto place = static_cast<std::size_t>(task.position);
+  float* image = task.slot->images + place * image_floats_;
+  const std::int64_t attempts = std::min(dataset_->size(), kMaxReplacements);
+  std::int64_t index = task.index;
+  for (std::int64_t attempt = 0; attempt < attempts; ++attempt, index = (index + 1) % dataset_->size()) {
+    std::string why;
+    try {
+      book_.decoded(index, maker.make(*dataset_, index, task.epoch, image));
+      task.slot->labels[place] = dataset_->label(index);
+      task.slot->indices[place] = index;
+      return;
+    } catch (const BrokenImage& broken) {
+      why = broken.what();
+    } catch (const BackendError& unreadable) {
+      why = unreadable.what();
+    }
+    book_.broken(index, why, options_.broken);
+    if (options_.broken == BrokenSample::skip) {
+      task.slot->indices[place] = -1;
+      return;
+    }
+  }
+  throw BackendError("no readable image among " + std::to_string(attempts) + " samples from " +
+                     dataset_->name(task.index) + " on");
+}
+
+void LoaderState::finish(Slot& slot, std::exception_ptr error) {
+  const std::lock_guard lock(mutex_);
+  ++slot.finished;
+  if (error && !slot.error) slot.error = std::move(error);
+  if (slot.abandoned && slot.finished == slot.claimed) {
+    free_.push_back(&slot);
+    to_do_.notify_all();
+  } else if (slot.finished == slot.count) {
+    ready_.notify_all();
+  }
+}
+
+void LoaderState::give_back(Slot& slot) {
+  const std::lock_guard lock(mutex_);
+  free_.push_back(&slot);
+  to_do_.notify_all();
+}
+
+void LoaderState::start_epoch(std::int64_t epoch, std::vector<std::int64_t> indices) {
+  const std::int64_t size = dataset_->size();
+  for (const std::int64_t index : indices) {
+    if (index < 0 || index >= size) {
+      throw UsageError("start_epoch: index " + std::to_string(index) + " is not below the dataset's size " +
+                       std::to_string(size));
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  for (Slot* slot : in_order_) {
+    slot->abandoned = true;
+    if (slot->finished == slot->claimed) free_.push_back(slot);
+  }
+  in_order_.clear();
+  filling_ = nullptr;
+  indices_ = std::move(indices);
+  epoch_ = static_cast<std::uint64_t>(epoch);
+  const auto count = static_cast<std::int64_t>(indices_.size());
+  batches_ = (count + (options_.drop_last ? 0 : options_.batch_size - 1)) / options_.batch_size;
+  opened_ = 0;
+  delivered_ = 0;
+  to_do_.notify_all();
+}
+
+bool LoaderState::front_is_ready() const {
+  return !in_order_.empty() && in_order_.front()->finished == in_order_.front()->count;
+}
+
+std::shared_ptr<const Batch> LoaderState::next() {
+  std::unique_lock lock(mutex_);
+  if (batches_ < 0) throw UsageError("Loader::next: call start_epoch() first");
+  if (delivered_ == batches_) return nullptr;
+  if (!ready_.wait_for(lock, options_.timeout, [&] { return front_is_ready() || worker_death_; })) throw_late();
+  if (!front_is_ready()) std::rethrow_exception(worker_death_);
+  Slot& slot = *in_order_.front();
+  in_order_.pop_front();
+  ++delivered_;
+  if (slot.error) {
+    free_.push_back(&slot);
+    to_do_.notify_all();
+    std::rethrow_exception(std::exchange(slot.error, nullptr));
+  }
+  lock.unlock();
+  return lend(slot);
+}
+
+void LoaderState::throw_late() const {
+  std::string text = "loader: batch " + std::to_string(delivered_) + " is not ready after " +
+                     std::to_string(options_.timeout.count()) + " ms; ";
+  if (in_order_.empty() && free_.empty()) {
+    text += "the caller holds all " + std::to_string(slots_.size()) + " batches";
+  } else if (in_order_.empty()) {
+    text += "no worker has begun it";
+  } else {
+    const Slot& slot = *in_order_.front();
+    text += std::to_string(slot.finished) + " of its " + std::to_string(slot.count) + " samples are done";
+  }
+  throw TimeoutError({}, text);
+}
+
+std::shared_ptr<const Batch> LoaderState::lend(Slot& slot) {
+  close_gaps(slot);
+  slot.batch = {slot.images, slot.labels.data(), slot.indices.data(), slot.count, slot.number};
+  return {&slot.batch, [self = shared_from_this(), &slot](const Batch*) { self->give_back(slot); }};
+}
+
+// Moves the samples behind skipped ones forward.
+void LoaderState::close_gaps(Slot& slot) const {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(slot.count); ++i) {
+    if (slot.indices[i] < 0) continue;
+    if (kept != i) {
+      std::memcpy(slot.images + kept * image_floats_, slot.images + i * image_floats_, image_floats_ * sizeof(float));
+      slot.labels[kept] = slot.labels[i];
+      slot.indices[kept] = slot.indices[i];
+    }
+    ++kept;
+  }
+  slot.count = static_cast<std::int64_t>(kept);
+}
+
+std::int64_t LoaderState::batches() const {
+  const std::lock_guard lock(mutex_);
+  return std::max<std::int64_t>(batches_, 0);
+}
+
+}  // namespace kolo::data

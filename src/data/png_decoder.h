@@ -1,0 +1,13 @@
+#pragma once
+#include <span>
+
+#include "image.h"
+
+namespace kolo::data {
+
+[[nodiscard]] bool is_png(std::span<const std::byte> bytes) noexcept;
+[[nodiscard]] ImageHeader read_png_header(std::span<const std::byte> png);
+// The whole image; transparency is dropped, 16 bits and palettes become 8-bit RGB.
+void decode_png(std::span<const std::byte> png, Pixels& pixels);
+
+}  // namespace kolo::data

@@ -1,0 +1,26 @@
+#include "sample_maker.h"
+
+#include <algorithm>
+
+#include "random.h"
+
+namespace kolo::data {
+
+SampleMaker::SampleMaker(const TransformOptions& options, std::uint64_t seed)
+    : options_(options), seed_(seed), resampler_(options) {}
+
+std::string SampleMaker::make(const Dataset& dataset, std::int64_t index, std::uint64_t epoch, float* image) {
+  const ImageHeader header = decoder_.open(dataset.bytes(index, file_));
+  SampleRandom random(seed_, epoch, static_cast<std::uint64_t>(index));
+  Crop crop = options_.augment == Augment::train ? random_crop(header.width, header.height, options_, random)
+                                                 : central_crop(header.width, header.height, options_.image_size);
+  // As small as possible while there is at least one decoded pixel for every output pixel.
+  const int reduction = decoder_.reduction_for(std::min(crop.x.step, crop.y.step));
+  crop.x = crop.x.reduced(reduction);
+  crop.y = crop.y.reduced(reduction);
+  decoder_.decode(resampler_.prepare(crop), reduction, pixels_);
+  resampler_.render(pixels_, crop.flip, image);
+  return header.converted_from;
+}
+
+}  // namespace kolo::data

@@ -1,0 +1,152 @@
+#include "engine/codec.h"
+
+#include "control.pb.h"
+#include "kolo/error.h"
+
+namespace kolo::engine {
+namespace {
+
+template <class Enum>
+Enum checked(std::uint32_t value, Enum last) {
+  if (value > static_cast<std::uint32_t>(last)) {
+    throw BackendError("a control message holds the unknown value " + std::to_string(value) +
+                       "; do all ranks run the same version of kolo?");
+  }
+  return static_cast<Enum>(value);
+}
+
+template <class Field>
+auto to_vector(const Field& field) {
+  return std::vector<typename Field::value_type>(field.begin(), field.end());
+}
+
+void write(const Signature& from, wire::Signature& to) {
+  to.set_kind(static_cast<std::uint32_t>(from.kind));
+  to.set_dtype(static_cast<std::uint32_t>(from.dtype));
+  to.mutable_sizes()->Assign(from.sizes.begin(), from.sizes.end());
+  to.mutable_strides()->Assign(from.strides.begin(), from.strides.end());
+  to.set_op(static_cast<std::uint32_t>(from.op));
+  to.set_prescale(from.prescale);
+  to.set_postscale(from.postscale);
+  to.set_root(from.root);
+  to.set_table(from.table);
+}
+
+Signature read(const wire::Signature& from) {
+  return {.kind = checked(from.kind(), Kind::gradient_round),
+          .dtype = checked(from.dtype(), DType::boolean),
+          .sizes = to_vector(from.sizes()),
+          .strides = to_vector(from.strides()),
+          .op = checked(from.op(), ReduceOp::max),
+          .prescale = from.prescale(),
+          .postscale = from.postscale(),
+          .root = from.root(),
+          .table = from.table()};
+}
+
+void write(const Conflict& from, wire::Conflict& to) {
+  write(from.first, *to.mutable_first());
+  to.set_first_rank(from.first_rank);
+  write(from.second, *to.mutable_second());
+  to.set_second_rank(from.second_rank);
+}
+
+Conflict read(const wire::Conflict& from) {
+  return {read(from.first()), from.first_rank(), read(from.second()), from.second_rank()};
+}
+
+void write(const Entry& from, wire::Entry& to) {
+  to.set_name(from.name);
+  write(from.signature, *to.mutable_signature());
+  to.set_rank(from.rank);
+  if (from.conflict) write(*from.conflict, *to.mutable_conflict());
+  to.mutable_ranks()->Assign(from.ranks.begin(), from.ranks.end());
+  to.mutable_bytes()->Assign(from.bytes.begin(), from.bytes.end());
+  to.mutable_order()->Assign(from.order.begin(), from.order.end());
+  to.mutable_failed_ranks()->Assign(from.failed_ranks.begin(), from.failed_ranks.end());
+  to.set_failure(from.failure);
+}
+
+Entry read(const wire::Entry& from) {
+  Entry entry{.name = from.name(),
+              .signature = read(from.signature()),
+              .rank = from.rank(),
+              .conflict = std::nullopt,
+              .ranks = to_vector(from.ranks()),
+              .bytes = to_vector(from.bytes()),
+              .order = to_vector(from.order()),
+              .failed_ranks = to_vector(from.failed_ranks()),
+              .failure = from.failure()};
+  if (from.has_conflict()) entry.conflict = read(from.conflict());
+  if (entry.ranks.size() != entry.bytes.size()) throw BackendError("a control message is damaged: uneven contributions");
+  return entry;
+}
+
+void write(const Item& from, wire::Item& to) {
+  for (const auto& name : from.names) to.add_names(name);
+  if (from.conflict) write(*from.conflict, *to.mutable_conflict());
+  to.mutable_bytes()->Assign(from.bytes.begin(), from.bytes.end());
+  to.mutable_order()->Assign(from.order.begin(), from.order.end());
+  to.mutable_failed_ranks()->Assign(from.failed_ranks.begin(), from.failed_ranks.end());
+  to.set_failure(from.failure);
+  to.set_sequence(from.sequence);
+}
+
+Item read(const wire::Item& from) {
+  Item item{.names = {from.names().begin(), from.names().end()},
+            .conflict = std::nullopt,
+            .bytes = to_vector(from.bytes()),
+            .order = to_vector(from.order()),
+            .failed_ranks = to_vector(from.failed_ranks()),
+            .failure = from.failure(),
+            .sequence = from.sequence()};
+  if (from.has_conflict()) item.conflict = read(from.conflict());
+  return item;
+}
+
+void write(const Fatal& from, wire::Fatal& to) {
+  to.set_kind(static_cast<std::uint32_t>(from.kind));
+  to.mutable_ranks()->Assign(from.ranks.begin(), from.ranks.end());
+  to.set_text(from.text);
+  to.set_sequence(from.sequence);
+  to.mutable_rounds()->Assign(from.rounds.begin(), from.rounds.end());
+}
+
+Fatal read(const wire::Fatal& from) {
+  return {checked(from.kind(), FatalKind::backend), to_vector(from.ranks()), from.text(),
+          from.sequence(), to_vector(from.rounds())};
+}
+
+}  // namespace
+
+std::vector<std::byte> encode(const Envelope& envelope) {
+  wire::Envelope message;
+  message.set_epoch(envelope.epoch);
+  message.set_depth(envelope.depth);
+  for (const auto& entry : envelope.entries) write(entry, *message.add_entries());
+  for (const auto& item : envelope.items) write(item, *message.add_items());
+  if (envelope.fatal) write(*envelope.fatal, *message.mutable_fatal());
+  if (envelope.failure) write(*envelope.failure, *message.mutable_failure());
+  std::vector<std::byte> bytes(message.ByteSizeLong());
+  if (!message.SerializeToArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    throw BackendError("a control message could not be written; is a name not UTF-8?");
+  }
+  return bytes;
+}
+
+Envelope decode(std::span<const std::byte> bytes) {
+  wire::Envelope message;
+  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    throw BackendError("a control message of " + std::to_string(bytes.size()) + " bytes is damaged");
+  }
+  Envelope envelope;
+  envelope.epoch = message.epoch();
+  envelope.depth = message.depth();
+  for (const auto& entry : message.entries()) envelope.entries.push_back(read(entry));
+  for (const auto& item : message.items()) envelope.items.push_back(read(item));
+  if (message.has_fatal()) envelope.fatal = read(message.fatal());
+  if (message.has_failure()) envelope.failure = read(message.failure());
+  return envelope;
+}
+
+}  // namespace kolo::engine

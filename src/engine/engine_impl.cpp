@@ -1,0 +1,285 @@
+#include "engine/engine_impl.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <limits>
+#include <thread>
+
+#include "base/deadline.h"
+#include "engine/ready_list.h"
+#include "engine/signature.h"
+#include "kolo/error.h"
+
+namespace kolo::engine {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kFailTimeout = 10s;     // how long a failing rank stays to tell its peers
+constexpr auto kEchoTimeout = 2s;      // how long it waits for the root to have heard
+constexpr auto kWorkGrace = 2s;        // the engine's own deadline, which knows who is missing, comes first
+constexpr auto kPatrol = 2ms;          // without spare cores: how long callers may do the work themselves
+constexpr auto kNap = 100us;           // longest sleep of a waiter: shared memory rings no bell
+constexpr int kYields = 64;
+
+void check(const Request& request, int size) {
+  const auto fail = [&](const std::string& what) { throw UsageError("request '" + request.name + "': " + what); };
+  if (request.name.empty()) throw UsageError("a request needs a name: ranks are matched by it");
+  if (request.name.starts_with("gradients/")) fail("names that begin with gradients/ are kolo's own");
+  for (const auto extent : request.sizes) {
+    if (extent < 0) fail("negative size " + std::to_string(extent));
+  }
+  if (!request.strides.empty() && request.strides.size() != request.sizes.size()) {
+    fail(std::to_string(request.strides.size()) + " strides for " + std::to_string(request.sizes.size()) + " sizes");
+  }
+  if (request.kind == RequestKind::broadcast && (request.root < 0 || request.root >= size)) {
+    fail("root " + std::to_string(request.root) + " is not a rank of a world of " + std::to_string(size));
+  }
+  const bool scaled = request.prescale != 1.0 || request.postscale != 1.0;
+  const bool floating = request.dtype <= DType::bf16;
+  if (request.kind == RequestKind::allreduce && scaled && !floating) fail("scales need a floating-point dtype");
+  if (!request.stream.on_host()) fail("its memory is on a device; this build has no device backend");
+}
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+// Cores this process may use; launchers bind ranks to fewer than there are.
+unsigned EngineImpl::cores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return std::max(1U, std::thread::hardware_concurrency());
+  return static_cast<unsigned>(CPU_COUNT(&set));
+}
+
+std::shared_ptr<EngineImpl> EngineImpl::make(EngineParts parts) {
+  auto engine = std::make_shared<EngineImpl>(std::move(parts));
+  engine->start_coordinator();
+  return engine;
+}
+
+EngineImpl::EngineImpl(EngineParts parts)
+    : parts_(std::move(parts)),
+      tree_{parts_.placement.rank, parts_.placement.size},
+      round_timeout_(parts_.config->timeout),
+      executor_({parts_.communicators(), parts_.counters, parts_.config->timeout,
+                 [this](const std::string& name) { release(name); }}),
+      matcher_(tree_) {
+  if (parts_.transport != nullptr) {
+    control_ = std::make_unique<ControlChannel>(tree_, *parts_.transport, parts_.control_tag, *parts_.counters);
+  }
+}
+
+EngineImpl::~EngineImpl() { stop(); }
+
+void EngineImpl::start_coordinator() {
+  const auto mode = parts_.config->coordinator;
+  if (mode == CoordinatorMode::never) return;
+  const bool spare = cores() > static_cast<unsigned>(parts_.placement.local_size);
+  CoordinatorParts coordinator;
+  coordinator.pending = [this] { return pending(); };
+  coordinator.patience = mode == CoordinatorMode::always || spare ? 0us : std::chrono::microseconds(kPatrol);
+  coordinator.counters = parts_.counters;
+  // Without cores to spare it looks once a patrol; otherwise it stays until nothing is pending.
+  coordinator.drive = [this, patrol = coordinator.patience.count() > 0](const std::atomic<bool>& stop) {
+    if (patrol) {
+      progress();
+    } else {
+      drive_until([&] { return stop.load() || !pending(); }, std::chrono::hours(24));
+    }
+  };
+  coordinator_ = std::make_unique<Coordinator>(std::move(coordinator));
+}
+
+bool EngineImpl::pending() const noexcept { return queued_.load() > 0 || active_.load() > 0 || kicked_.load(); }
+
+void EngineImpl::notify() {
+  kicked_.store(true);
+  if (coordinator_) coordinator_->notify();
+}
+
+Work EngineImpl::submit(Request request) {
+  check(request, parts_.placement.size);
+  Submission submission;
+  submission.entry.name = request.name;
+  submission.entry.signature = signature_of(request);
+  submission.entry.rank = rank();
+  if (request.kind == RequestKind::allgather) {
+    submission.entry.ranks = {rank()};
+    submission.entry.bytes = {payload_bytes(submission.entry.signature)};
+  }
+  submission.pending.request = std::move(request);
+  return enqueue(std::move(submission));
+}
+
+Work EngineImpl::submit_round(Entry entry, std::function<void(const Item&)> when_listed) {
+  Submission submission;
+  submission.pending.request.name = entry.name;
+  submission.entry = std::move(entry);
+  submission.when_listed = std::move(when_listed);
+  return enqueue(std::move(submission));
+}
+
+Work EngineImpl::enqueue(Submission submission) {
+  const std::string& name = submission.pending.request.name;
+  submission.since = std::chrono::steady_clock::now();
+  submission.pending.work = std::make_shared<WorkState>(name, weak_from_this(), parts_.config->timeout + kWorkGrace);
+  Work work(submission.pending.work);
+  {
+    const std::scoped_lock lock(queue_lock_);
+    if (fatal_) std::rethrow_exception(fatal_);
+    if (stopped_) throw UsageError("'" + name + "' was submitted after its Context was shut down");
+    if (!names_.insert(name).second) {
+      throw UsageError("'" + name + "' is already pending on rank " + std::to_string(rank()) +
+                       ": wait for it before the name is submitted again");
+    }
+    queue_.push_back(std::move(submission));
+    queued_.store(static_cast<int>(queue_.size()));
+  }
+  if (coordinator_) coordinator_->notify();
+  return work;
+}
+
+std::unique_ptr<GradientReducer> EngineImpl::make_reducer(std::vector<GradientInfo> table, ReducerOptions options) {
+  if (options.op != ReduceOp::sum && options.op != ReduceOp::average) {
+    throw UsageError("gradients can be reduced by sum or average, not by " + std::string(name_of(options.op)));
+  }
+  RoundSettings settings;
+  settings.options = std::move(options);
+  settings.caps.bucket_bytes =
+      settings.options.bucket_bytes != 0 ? settings.options.bucket_bytes : parts_.config->bucket_bytes;
+  settings.caps.last_bucket_bytes = std::min(parts_.config->last_bucket_bytes, settings.caps.bucket_bytes);
+  {
+    const std::scoped_lock lock(progress_lock_);
+    settings.id = reducers_made_++;
+  }
+  auto rounds = std::make_unique<GradientRounds>(*this, std::move(table), std::move(settings));
+  {
+    const std::scoped_lock lock(progress_lock_);
+    rounds_.push_back(rounds.get());
+  }
+  rounds->verify();
+  return rounds;
+}
+
+void EngineImpl::forget(GradientRounds& rounds, std::shared_ptr<void> memory) {
+  const std::scoped_lock lock(progress_lock_);
+  std::erase(rounds_, &rounds);
+  finished_by_id_[rounds.id()] = rounds.rounds_finished();
+  if (memory) buried_.push_back(std::move(memory));
+}
+
+bool EngineImpl::progress() {
+  const std::unique_lock lock(progress_lock_, std::try_to_lock);
+  return lock.owns_lock() && advance();
+}
+
+bool EngineImpl::drive_until(const std::function<bool()>& done, std::chrono::nanoseconds timeout) {
+  const auto start = std::chrono::steady_clock::now();
+  const base::Deadline deadline(timeout);
+  const bool crowded = cores() < static_cast<unsigned>(parts_.placement.local_size);
+  const int spins = crowded ? 8 : parts_.config->spin_iterations;
+  bool in_time = true;
+  for (int idle = 0; !done();) {
+    if (progress()) {
+      idle = 0;
+      continue;
+    }
+    if (++idle < spins) {
+      pause();
+    } else if (idle < spins + kYields || parts_.transport == nullptr) {
+      std::this_thread::yield();
+    } else {
+      watch();
+      parts_.transport->wait_for_activity(kNap);
+    }
+    if ((idle & 63) == 0 && deadline.passed()) {
+      in_time = done();
+      break;
+    }
+  }
+  const auto spent = std::chrono::steady_clock::now() - start;
+  parts_.counters->wait_ns.add(static_cast<std::uint64_t>(spent.count()));
+  return in_time;
+}
+
+std::string EngineImpl::whom_for(const std::string& name) {
+  const std::scoped_lock lock(progress_lock_);
+  if (executor_.running(name)) return "it is being executed, waiting for " + ranks_text(executor_.waiting_for());
+  return "not submitted by " + ranks_text(matcher_.missing(name));
+}
+
+void EngineImpl::drive_round(const std::function<bool()>& done, const std::function<std::string()>& whom) {
+  if (drive_until(done, round_timeout_.load())) return;
+  const std::scoped_lock lock(progress_lock_);
+  if (done()) return;
+  poison({.kind = FatalKind::timeout,
+          .ranks = {},
+          .text = "rank " + std::to_string(rank()) + " waited " + std::to_string(timeout().count()) + " ms: " + whom(),
+          .sequence = 0,
+          .rounds = {}},
+         rank());
+}
+
+// The reducer that peers most likely wait for: one whose round is open, else the one that is behind.
+GradientRounds* EngineImpl::expected_reducer() {
+  const std::scoped_lock lock(progress_lock_);
+  const auto behind = [](const GradientRounds* a, const GradientRounds* b) {
+    return std::tuple(!a->round_open(), a->rounds_finished(), a->id()) <
+           std::tuple(!b->round_open(), b->rounds_finished(), b->id());
+  };
+  const auto found = std::min_element(rounds_.begin(), rounds_.end(), behind);
+  return found == rounds_.end() ? nullptr : *found;
+}
+
+void EngineImpl::fail_round(const std::string& text) noexcept {
+  try {
+    std::uint64_t seen = 0;
+    {
+      const std::scoped_lock lock(progress_lock_);
+      if (poisoned_) return;
+      seen = epoch_.load();
+      const Fatal failure{FatalKind::failed, {rank()}, text, 0, {}};
+      if (tree_.is_root()) {
+        announce_failure(failure);
+      } else {
+        Envelope envelope;
+        envelope.epoch = epoch_;
+        envelope.failure = failure;
+        control_->send(tree_.parent(), envelope);
+      }
+    }
+    // It comes back in sequence: what this rank submits afterwards belongs to the time after the failure.
+    drive_until([&] { return epoch_.load() != seen; }, kEchoTimeout);
+    round_timeout_.store(std::min<std::chrono::milliseconds>(kFailTimeout, timeout()));
+    if (auto* rounds = expected_reducer()) rounds->fail(text);
+  } catch (const std::exception&) {
+    // PeerFailedError: everyone knows. Anything else: the peers have seen it too, and the caller's own exception goes on.
+  }
+  round_timeout_.store(timeout());
+}
+
+void EngineImpl::stop() noexcept {
+  try {
+    {
+      const std::scoped_lock lock(queue_lock_);
+      if (stopped_) return;
+      stopped_ = true;
+    }
+    if (coordinator_) coordinator_->stop();
+    // What is listed concerns the peers too: it is completed, within the deadline.
+    const auto settled = [this] { return executing_.load() == 0; };
+    drive_until(settled, std::min<std::chrono::milliseconds>(timeout(), 30s));
+    const std::scoped_lock lock(progress_lock_);
+    leave();
+  } catch (const std::exception& error) {
+    parts_.log(LogLevel::warn, std::string("while shutting down: ") + error.what());
+  }
+}
+
+}  // namespace kolo::engine

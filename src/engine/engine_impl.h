@@ -1,0 +1,137 @@
+#pragma once
+// The engine: requests in, collectives out.
+//
+// Threads. submit() may be called from anywhere; it only queues. Everything else of the named channel happens in
+// progress(), under one lock, by whoever has time: waiters, hooks in passing, the coordinator. No user code runs under the lock.
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/communicators.h"
+#include "engine/control_channel.h"
+#include "engine/coordinator.h"
+#include "engine/gradient_rounds.h"
+#include "engine/matcher.h"
+#include "engine/named_executor.h"
+#include "engine/work_state.h"
+#include "kolo/config.h"
+#include "kolo/engine.h"
+#include "transport/transport.h"
+
+namespace kolo::engine {
+
+struct EngineParts {
+  Placement placement;
+  const Config* config = nullptr;                            // borrowed, as all below
+  transport::Transport* transport = nullptr;                 // null in a world of one
+  transport::Tag control_tag = 0;
+  CommunicatorFactory communicators;
+  telemetry::Counters* counters = nullptr;
+  std::function<void(LogLevel, std::string_view)> log;
+};
+
+class EngineImpl final : public Engine,
+                         public Driver,
+                         public RoundHost,
+                         public std::enable_shared_from_this<EngineImpl> {  // Works hold weak references
+ public:
+  static std::shared_ptr<EngineImpl> make(EngineParts parts);
+  explicit EngineImpl(EngineParts parts);
+  ~EngineImpl() override;
+
+  Work submit(Request request) override;
+  bool progress() override;
+  std::unique_ptr<GradientReducer> make_reducer(std::vector<GradientInfo> table, ReducerOptions options) override;
+  void fail_round(const std::string& text) noexcept override;
+  // Ends: what is listed is completed, what is pending fails, neighbours are told. Idempotent. Never throws.
+  void stop() noexcept;
+
+  bool drive_until(const std::function<bool()>& done, std::chrono::nanoseconds timeout) override;
+  [[nodiscard]] std::string whom_for(const std::string& name) override;
+
+  [[nodiscard]] Rank rank() const noexcept override { return parts_.placement.rank; }
+  [[nodiscard]] telemetry::Counters& counters() noexcept override { return *parts_.counters; }
+  [[nodiscard]] CommunicatorFactory& communicators() noexcept override { return parts_.communicators; }
+  [[nodiscard]] Communicator& allocator() noexcept override { return executor_.communicator(); }
+  [[nodiscard]] std::chrono::milliseconds timeout() const noexcept override { return parts_.config->timeout; }
+  Work submit_round(Entry entry, std::function<void(const Item&)> when_listed) override;
+  void notify() override;
+  void drive_round(const std::function<bool()>& done, const std::function<std::string()>& whom) override;
+  void forget(GradientRounds& rounds, std::shared_ptr<void> memory) override;
+
+ private:
+  // A request that has been submitted and not listed.
+  struct Submission {
+    Pending pending;
+    Entry entry;
+    std::function<void(const Item&)> when_listed;  // a gradient round
+    std::chrono::steady_clock::time_point since;
+    bool stall_reported = false;
+  };
+  Work enqueue(Submission submission);
+  void start_coordinator();
+  [[nodiscard]] bool pending() const noexcept;
+  [[nodiscard]] static unsigned cores();
+  [[nodiscard]] GradientRounds* expected_reducer();
+  [[nodiscard]] std::exception_ptr current_fatal();
+  [[nodiscard]] std::exception_ptr to_exception(const Fatal& fatal) const;
+  void release(const std::string& name);
+  void fail(Pending& pending, const std::exception_ptr& error);
+  void watch();
+
+  // Progress lock held.
+  bool advance();
+  bool drain();
+  bool receive();
+  void handle(ControlChannel::Received received);
+  bool relay();
+  void send_down(const Envelope& envelope);
+  void execute(const Item& item);
+  void announce_failure(const Fatal& failure);
+  void apply_failure(const Fatal& failure);
+  void fail_unlisted(const std::exception_ptr& error, bool rounds_too);
+  void poison(const Fatal& fatal, Rank heard_from);
+  void poison_by(const std::exception_ptr& error);
+  void leave();
+  void watch_deadlines(std::chrono::steady_clock::time_point now);
+
+  EngineParts parts_;
+  Tree tree_;
+  std::atomic<std::chrono::milliseconds> round_timeout_;
+
+  std::mutex queue_lock_;
+  std::vector<Submission> queue_;  // guarded by queue_lock_
+  std::set<std::string> names_;    // pending here; guarded by queue_lock_
+  std::exception_ptr fatal_;       // guarded by queue_lock_
+  bool stopped_ = false;           // guarded by queue_lock_
+
+  // What is pending, for those who do not hold a lock.
+  std::atomic<int> queued_{0};
+  std::atomic<int> active_{0};
+  std::atomic<int> executing_{0};
+  std::atomic<bool> kicked_{false};
+
+  std::mutex progress_lock_;  // guards everything from here on
+  std::unique_ptr<ControlChannel> control_;  // null in a world of one
+  NamedExecutor executor_;
+  Matcher matcher_;
+  std::map<std::string, Submission> submitted_;
+  std::vector<GradientRounds*> rounds_;  // registered reducers, borrowed
+  std::vector<std::shared_ptr<void>> buried_;  // memory that peers may still write to; shared with nobody any more
+  std::atomic<std::uint64_t> epoch_{0};        // failures announced so far; written under the lock
+  std::uint64_t next_sequence_ = 0;
+  std::uint64_t cut_sequence_ = 0;  // poisoned: items from here on cannot complete
+  std::uint32_t depth_ = 0;         // control messages on the longest chain that led here
+  bool poisoned_ = false;
+  std::size_t reducers_made_ = 0;
+  std::map<std::size_t, std::uint64_t> finished_by_id_;  // rounds of reducers that are gone
+  std::chrono::steady_clock::time_point last_watch_;
+
+  std::unique_ptr<Coordinator> coordinator_;  // last: uses everything above
+};
+
+}  // namespace kolo::engine

@@ -1,0 +1,248 @@
+#include "engine/gradient_rounds.h"
+
+#include <algorithm>
+
+#include "engine/signature.h"
+#include "kolo/error.h"
+
+namespace kolo::engine {
+
+GradientRounds::GradientRounds(RoundHost& host, std::vector<GradientInfo> table, RoundSettings settings)
+    : host_(host), table_(std::move(table)), settings_(std::move(settings)), contributions_(table_.size(), nullptr) {}
+
+GradientRounds::~GradientRounds() {
+  std::shared_ptr<void> memory;
+  if (in_flight_.load() > 0) memory = std::shared_ptr<Frozen>(std::move(frozen_));
+  host_.forget(*this, std::move(memory));
+}
+
+Entry GradientRounds::make_entry() const {
+  Entry entry;
+  entry.name = "gradients/" + std::to_string(settings_.id);
+  entry.signature.kind = Kind::gradient_round;
+  entry.signature.table = table_text(table_, settings_.options);
+  entry.rank = host_.rank();
+  entry.order = order_;
+  if (!failure_.empty()) {
+    entry.failed_ranks = {host_.rank()};
+    entry.failure = failure_;
+  }
+  return entry;
+}
+
+void GradientRounds::verify() {
+  auto entry = make_entry();
+  entry.name += "/table";
+  host_.submit_round(std::move(entry), [](const Item&) {}).wait();
+}
+
+void GradientRounds::check_index(std::size_t index) const {
+  if (index < table_.size()) return;
+  throw UsageError("gradient " + std::to_string(index) + " is not in the table of " + std::to_string(table_.size()) +
+                   " tensors");
+}
+
+void GradientRounds::contribute(std::size_t index, const void* data) {
+  check_index(index);
+  if (contributions_[index] != nullptr) {
+    throw UsageError("the gradient of '" + table_[index].name +
+                     "' was already contributed in this round; accumulate several backward passes under no_sync(), or "
+                     "call step() after each");
+  }
+  if (!round_open_) open_buckets();
+  contributions_[index] = data;
+  order_.push_back(static_cast<std::uint32_t>(index));
+  if (!frozen_ || table_changed_) return;
+  const auto [bucket, slot] = frozen_->places[index];
+  // The last one waits for finish(): see the head of the header.
+  if (frozen_->buckets[bucket]->pack(slot, data) && not_handed_over_ > 1) hand_over(bucket);
+  host_.progress();
+}
+
+void GradientRounds::change_table(std::vector<GradientInfo> table) {
+  if (!order_.empty()) {
+    throw UsageError("the table of gradients cannot change in the middle of a round: call change_table() before the first "
+                     "contribute(), that is after step() and before backward()");
+  }
+  table_ = std::move(table);
+  contributions_.assign(table_.size(), nullptr);
+  table_changed_ = true;
+}
+
+void GradientRounds::open_buckets() {
+  round_open_ = true;
+  if (!frozen_) return;
+  const std::uint64_t stamp = (generation_ << 32) | (round_ & 0xffffffffU);
+  for (auto& bucket : frozen_->buckets) bucket->open(stamp);
+  handed_over_.assign(frozen_->buckets.size(), false);
+  not_handed_over_ = handed_over_.size();
+  as_void_ = table_changed_;
+}
+
+void GradientRounds::hand_over(std::size_t bucket) {
+  handed_over_[bucket] = true;
+  --not_handed_over_;
+  in_flight_.fetch_add(1);
+  {
+    const std::scoped_lock lock(ready_lock_);
+    ready_.push_back({bucket, as_void_});
+  }
+  host_.notify();
+}
+
+bool GradientRounds::advance() {
+  if (in_flight_.load() == 0) return false;
+  std::vector<Ready> ready;
+  {
+    const std::scoped_lock lock(ready_lock_);
+    if (hopeless()) return false;
+    ready.swap(ready_);
+  }
+  const Reduction reduction{settings_.options.op, settings_.options.prescale, settings_.options.postscale};
+  for (const auto& [bucket, as_void] : ready) {
+    frozen_->buckets[bucket]->launch(reduction, as_void);
+    launched_.push_back(bucket);
+  }
+  const std::size_t before = launched_.size();
+  std::erase_if(launched_, [&](std::size_t bucket) { return frozen_->buckets[bucket]->advance(); });
+  const auto completed = static_cast<int>(before - launched_.size());
+  in_flight_.fetch_sub(completed);
+  return completed > 0 || !ready.empty();
+}
+
+void GradientRounds::progress() { host_.progress(); }
+
+std::string GradientRounds::whom() const {
+  std::vector<Rank> ranks;
+  for (const auto bucket : launched_) {
+    for (const Rank rank : frozen_->buckets[bucket]->waiting_for()) ranks.push_back(rank);
+  }
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  std::string text = "round " + std::to_string(round_) + " of gradients/" + std::to_string(settings_.id);
+  if (!ranks.empty()) text += ": waiting for " + ranks_text(ranks);
+  if (!launched_.empty()) {
+    const auto& first = frozen_->plan.buckets[launched_.front()].tensors.front();
+    text += " at the bucket of '" + table_[first.index].name + "'";
+  }
+  return text;
+}
+
+void GradientRounds::wait_for_buckets() {
+  host_.drive_round([this] { return in_flight_.load() == 0 || hopeless(); }, [this] { return whom(); });
+  const std::scoped_lock lock(ready_lock_);
+  if (in_flight_.load() == 0) return;
+  if (error_) std::rethrow_exception(error_);
+  throw TimeoutError({}, whom());
+}
+
+// Hands over whatever has not left yet.
+void GradientRounds::close_round() {
+  if (!round_open_) open_buckets();
+  if (!frozen_) return;
+  as_void_ = as_void_ || !failure_.empty();
+  for (std::size_t bucket = 0; bucket < frozen_->buckets.size(); ++bucket) {
+    if (handed_over_[bucket]) continue;
+    if (!as_void_) frozen_->buckets[bucket]->clear_missing();
+    hand_over(bucket);
+  }
+}
+
+bool GradientRounds::dropped() const {
+  return std::any_of(frozen_->buckets.begin(), frozen_->buckets.end(),
+                     [](const auto& bucket) { return bucket->voided(); });
+}
+
+void GradientRounds::finish() {
+  close_round();
+  bool negotiated = !frozen_;
+  try {
+    if (frozen_) {
+      wait_for_buckets();
+      for (const auto& bucket : frozen_->buckets) {
+        if (!bucket->stamps_agree()) throw MismatchError("ranks are in different rounds of gradients/" + std::to_string(settings_.id));
+      }
+      if (dropped()) {
+        host_.counters().plans_voided.add();
+        retired_ = std::move(frozen_);
+        negotiated = true;
+      }
+    }
+    if (negotiated) negotiate();
+  } catch (...) {
+    end_round();
+    throw;
+  }
+  (negotiated ? host_.counters().plan_misses : host_.counters().plan_hits).add();
+  end_round();
+}
+
+void GradientRounds::negotiate() {
+  table_changed_ = false;
+  auto work = host_.submit_round(make_entry(), [this](const Item& item) { freeze(item); });
+  work.wait();  // MismatchError and PeerFailedError end here; everything is listed, or nothing
+  wait_for_buckets();
+}
+
+// Progress lock held. The contributing thread is inside negotiate(), so everything here is at rest.
+void GradientRounds::freeze(const Item& item) {
+  auto next = std::make_unique<Frozen>();
+  next->plan = build_plan(table_, item.order, settings_.caps);
+  std::vector<std::size_t> sizes;
+  for (const auto& bucket : next->plan.buckets) sizes.push_back(std::max<std::size_t>(bucket.bytes, 64));
+  auto memory = host_.allocator().allocate(sizes, host_.timeout());
+  next->places.resize(table_.size());
+  for (std::size_t b = 0; b < sizes.size(); ++b) {
+    const auto& tensors = next->plan.buckets[b].tensors;
+    for (std::size_t s = 0; s < tensors.size(); ++s) {
+      next->places[tensors[s].index] = {static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(s)};
+    }
+    next->buckets.push_back(std::make_unique<Bucket>(
+        BucketParts{&next->plan.buckets[b], host_.communicators()(), std::move(memory[b]), &host_.counters()}));
+  }
+  frozen_ = std::move(next);
+  ++generation_;
+  open_buckets();
+  for (std::size_t index = 0; index < table_.size(); ++index) {
+    const auto [bucket, slot] = frozen_->places[index];
+    if (contributions_[index] != nullptr) frozen_->buckets[bucket]->pack(slot, contributions_[index]);
+  }
+  close_round();
+}
+
+void GradientRounds::end_round() {
+  std::fill(contributions_.begin(), contributions_.end(), nullptr);
+  order_.clear();
+  round_open_ = false;
+  failure_.clear();
+  ++round_;
+  finished_rounds_.fetch_add(1);
+}
+
+void GradientRounds::fail(const std::string& text) {
+  failure_ = text.empty() ? "no text" : text;
+  finish();
+}
+
+void GradientRounds::poison(std::exception_ptr error, std::uint64_t from_round) {
+  const std::scoped_lock lock(ready_lock_);
+  if (from_round >= error_from_.load()) return;
+  error_ = std::move(error);
+  error_from_.store(from_round);
+}
+
+std::span<std::byte> GradientRounds::gradient(std::size_t index) {
+  check_index(index);
+  if (!frozen_) throw UsageError("no round of gradients has been reduced yet: call finish() first");
+  const auto [bucket, slot] = frozen_->places[index];
+  return frozen_->buckets[bucket]->tensor(slot, table_[index].bytes());
+}
+
+bool GradientRounds::contributed(std::size_t index) const {
+  check_index(index);
+  if (!frozen_) return false;
+  const auto [bucket, slot] = frozen_->places[index];
+  return frozen_->buckets[bucket]->contributed(slot);
+}
+
+}  // namespace kolo::engine

@@ -1,0 +1,129 @@
+#pragma once
+// One optimizer's rounds: the plan channel. docs/protocol.md, "Plan channel".
+//
+//   Negotiating --(all ranks' tables agree; the item carries the order)--> Frozen --(someone says void)--> Negotiating
+//
+// Negotiating: contributions are only noted; finish() submits the whole round as one named operation. When it is
+// listed, every rank builds the same plan from the root's order, and the round runs on it at once.
+// Frozen: contributions are packed and buckets leave when full; nothing but buckets is sent.
+// The last bucket never leaves before finish(), so that a rank whose world changed always has a carrier for `void`.
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "engine/bucket.h"
+#include "engine/communicators.h"
+#include "engine/messages.h"
+#include "engine/plan.h"
+#include "kolo/gradient_reducer.h"
+
+namespace kolo::engine {
+
+// What a reducer needs of the engine around it. Implemented by EngineImpl.
+class RoundHost {
+ public:
+  virtual ~RoundHost() = default;
+  [[nodiscard]] virtual Rank rank() const noexcept = 0;
+  [[nodiscard]] virtual telemetry::Counters& counters() noexcept = 0;
+  [[nodiscard]] virtual CommunicatorFactory& communicators() noexcept = 0;
+  [[nodiscard]] virtual Communicator& allocator() noexcept = 0;  // whose allocate() is called in list order
+  [[nodiscard]] virtual std::chrono::milliseconds timeout() const noexcept = 0;
+  // Submits one named operation for the round and returns its handle.
+  virtual Work submit_round(Entry entry, std::function<void(const Item&)> when_listed) = 0;
+  // There is a bucket to launch.
+  virtual void notify() = 0;
+  virtual bool progress() = 0;
+  // As Driver::drive_until with the engine's own timeout; throws TimeoutError with `whom()` after poisoning the group.
+  virtual void drive_round(const std::function<bool()>& done, const std::function<std::string()>& whom) = 0;
+  // The reducer ends; `memory` may still be written to by peers and is kept as long as the engine.
+  virtual void forget(class GradientRounds& rounds, std::shared_ptr<void> memory) = 0;
+};
+
+struct RoundSettings {
+  std::size_t id = 0;
+  ReducerOptions options;
+  PlanCaps caps;
+};
+
+class GradientRounds final : public GradientReducer {
+ public:
+  GradientRounds(RoundHost& host, std::vector<GradientInfo> table, RoundSettings settings);
+  ~GradientRounds() override;
+
+  // Compares the tables of all ranks; collective.
+  void verify();
+
+  void contribute(std::size_t index, const void* data) override;
+  void change_table(std::vector<GradientInfo> table) override;
+  void finish() override;
+  [[nodiscard]] std::span<std::byte> gradient(std::size_t index) override;
+  [[nodiscard]] bool contributed(std::size_t index) const override;
+  [[nodiscard]] std::uint64_t generation() const noexcept override { return generation_; }
+  [[nodiscard]] std::uint64_t round() const noexcept override { return finished_rounds_.load(); }
+  void progress() override;
+
+  // Under the engine's progress lock: launches what is ready and advances what is launched. True when anything moved.
+  bool advance();
+  // Rounds from `from_round` on cannot be completed any more: their waits rethrow `error`. Thread-safe.
+  void poison(std::exception_ptr error, std::uint64_t from_round);
+  // Completes this round as failed, so that peers learn `text`. Throws what finish() throws.
+  void fail(const std::string& text);
+  [[nodiscard]] std::uint64_t rounds_finished() const noexcept { return finished_rounds_.load(); }
+  [[nodiscard]] bool busy() const noexcept { return in_flight_.load() > 0; }
+  [[nodiscard]] bool round_open() const noexcept { return round_open_; }
+  [[nodiscard]] std::size_t id() const noexcept { return settings_.id; }
+
+ private:
+  struct Place {
+    std::uint32_t bucket = 0;
+    std::uint32_t slot = 0;
+  };
+  struct Frozen {
+    Plan plan;
+    std::vector<std::unique_ptr<Bucket>> buckets;
+    std::vector<Place> places;  // by tensor
+  };
+  [[nodiscard]] Entry make_entry() const;
+  void freeze(const Item& item);
+  void open_buckets();
+  void hand_over(std::size_t bucket);
+  void close_round();
+  void wait_for_buckets();
+  void negotiate();
+  void end_round();
+  void check_index(std::size_t index) const;
+  [[nodiscard]] bool dropped() const;
+  [[nodiscard]] bool hopeless() const noexcept { return finished_rounds_.load() >= error_from_.load(); }
+  [[nodiscard]] std::string whom() const;
+
+  RoundHost& host_;
+  std::vector<GradientInfo> table_;
+  RoundSettings settings_;
+  std::unique_ptr<Frozen> frozen_;
+  std::unique_ptr<Frozen> retired_;  // its memory may still be read by the caller: kept until the next plan
+  bool table_changed_ = false;
+  bool round_open_ = false;
+  std::string failure_;
+  std::uint64_t generation_ = 0;
+  std::uint64_t round_ = 0;
+  std::atomic<std::uint64_t> finished_rounds_{0};
+  std::vector<const void*> contributions_;  // null: not contributed; borrowed until finish() returns
+  std::vector<std::uint32_t> order_;        // as they came in this round
+  std::vector<bool> handed_over_;           // by bucket
+  std::size_t not_handed_over_ = 0;
+  std::atomic<int> in_flight_{0};           // buckets handed over and not complete
+
+  std::mutex ready_lock_;
+  struct Ready {
+    std::size_t bucket = 0;
+    bool as_void = false;
+  };
+  std::vector<Ready> ready_;           // handed over, not launched; guarded by ready_lock_
+  std::vector<std::size_t> launched_;  // progress lock
+  bool as_void_ = false;               // how to launch what is handed over next
+  std::exception_ptr error_;           // guarded by ready_lock_
+  std::atomic<std::uint64_t> error_from_{~std::uint64_t{0}};  // the first round that cannot complete
+};
+
+}  // namespace kolo::engine

@@ -1,0 +1,82 @@
+#include "engine/matcher.h"
+
+#include <algorithm>
+
+#include "engine/signature.h"
+
+namespace kolo::engine {
+
+Entry merge(Entry own, const std::map<Rank, Entry>& parts) {
+  for (const auto& [child, part] : parts) {
+    if (!own.conflict && part.conflict) own.conflict = part.conflict;
+    if (!own.conflict && !agree(own.signature, part.signature)) {
+      own.conflict = Conflict{own.signature, own.rank, part.signature, part.rank};
+    }
+    own.ranks.insert(own.ranks.end(), part.ranks.begin(), part.ranks.end());
+    own.bytes.insert(own.bytes.end(), part.bytes.begin(), part.bytes.end());
+    own.failed_ranks.insert(own.failed_ranks.end(), part.failed_ranks.begin(), part.failed_ranks.end());
+    if (own.failure.empty()) own.failure = part.failure;
+  }
+  return own;
+}
+
+bool Matcher::complete(const Waiting& waiting) const {
+  return waiting.own && waiting.from_children.size() == children_.size();
+}
+
+void Matcher::add_own(Entry entry) {
+  auto& waiting = waiting_[entry.name];
+  const std::string name = entry.name;
+  waiting.own = std::move(entry);
+  waiting.arrival = arrivals_++;
+  if (complete(waiting)) completed_.push_back(name);
+}
+
+void Matcher::add_from_child(Rank child, Entry entry) {
+  auto& waiting = waiting_[entry.name];
+  const std::string name = entry.name;
+  waiting.from_children.insert_or_assign(child, std::move(entry));
+  if (complete(waiting)) completed_.push_back(name);
+}
+
+std::vector<Entry> Matcher::take_ready() {
+  std::vector<std::pair<std::uint64_t, Entry>> ready;
+  for (const auto& name : completed_) {
+    const auto found = waiting_.find(name);
+    if (found == waiting_.end()) continue;
+    ready.emplace_back(found->second.arrival, merge(std::move(*found->second.own), found->second.from_children));
+    waiting_.erase(found);
+  }
+  completed_.clear();
+  std::sort(ready.begin(), ready.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<Entry> entries;
+  entries.reserve(ready.size());
+  for (auto& [arrival, entry] : ready) entries.push_back(std::move(entry));
+  return entries;
+}
+
+void Matcher::forget_named() {
+  const auto is_named = [](const Entry& entry) { return entry.signature.kind != Kind::gradient_round; };
+  std::erase_if(waiting_, [&](const auto& row) {
+    const auto& [own, from_children, arrival] = row.second;
+    if (own) return is_named(*own);
+    return std::any_of(from_children.begin(), from_children.end(), [&](const auto& part) { return is_named(part.second); });
+  });
+  std::erase_if(completed_, [&](const auto& name) { return !waiting_.contains(name); });
+}
+
+std::vector<Rank> Matcher::missing(const std::string& name) const {
+  std::vector<Rank> ranks;
+  const auto found = waiting_.find(name);
+  if (found == waiting_.end()) return ranks;
+  if (!found->second.own) ranks.push_back(tree_.rank);
+  for (const Rank child : children_) {
+    if (found->second.from_children.contains(child)) continue;
+    const auto below = tree_.subtree(child);
+    ranks.insert(ranks.end(), below.begin(), below.end());
+  }
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+}  // namespace kolo::engine

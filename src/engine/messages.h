@@ -1,0 +1,83 @@
+#pragma once
+// What ranks tell each other, as values. codec.h turns them into bytes; nothing else knows protobuf.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kolo/engine.h"
+#include "kolo/types.h"
+
+namespace kolo::engine {
+
+// A request's kind on the wire: the public kinds, and a gradient round.
+enum class Kind : std::uint8_t { allreduce, broadcast, allgather, barrier, gradient_round };
+
+// Everything about a request that must agree on all ranks.
+struct Signature {
+  Kind kind = Kind::allreduce;
+  DType dtype = DType::f32;
+  std::vector<std::int64_t> sizes;
+  std::vector<std::int64_t> strides;
+  ReduceOp op = ReduceOp::sum;
+  double prescale = 1.0;
+  double postscale = 1.0;
+  Rank root = 0;
+  std::string table;
+
+  bool operator==(const Signature&) const = default;
+};
+
+struct Conflict {
+  Signature first;
+  Rank first_rank = 0;
+  Signature second;
+  Rank second_rank = 0;
+};
+
+// What a rank, or a whole subtree, has submitted under one name.
+struct Entry {
+  std::string name;
+  Signature signature;
+  Rank rank = 0;
+  std::optional<Conflict> conflict;
+  std::vector<Rank> ranks;            // allgather: who contributes ...
+  std::vector<std::uint64_t> bytes;   // ... how much
+  std::vector<std::uint32_t> order;   // gradient round: observed order on the lowest rank
+  std::vector<Rank> failed_ranks;     // gradient round: whose training code threw
+  std::string failure;
+};
+
+// One operation that all ranks execute next, or the reason why not.
+struct Item {
+  std::vector<std::string> names;
+  std::optional<Conflict> conflict;
+  std::vector<std::uint64_t> bytes;
+  std::vector<std::uint32_t> order;
+  std::vector<Rank> failed_ranks;
+  std::string failure;
+  std::uint64_t sequence = 0;
+};
+
+enum class FatalKind : std::uint8_t { peer_left, peer_lost, timeout, failed, backend };
+
+// An end that concerns everybody: `failed` ends what is pending, the others end the group.
+struct Fatal {
+  FatalKind kind = FatalKind::backend;
+  std::vector<Rank> ranks;
+  std::string text;
+  // peer_left: what the rank still took part in - items below `sequence`, and that many rounds of each reducer.
+  std::uint64_t sequence = 0;
+  std::vector<std::uint64_t> rounds;
+};
+
+struct Envelope {
+  std::uint64_t epoch = 0;
+  std::vector<Entry> entries;
+  std::vector<Item> items;
+  std::optional<Fatal> fatal;
+  std::optional<Fatal> failure;
+  std::uint32_t depth = 0;
+};
+
+}  // namespace kolo::engine

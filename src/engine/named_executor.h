@@ -1,0 +1,84 @@
+#pragma once
+// Runs the items of the ready list: packs fused allreduces into one buffer, starts the collective, hands out the results.
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/messages.h"
+#include "engine/work_state.h"
+#include "kolo/communicator.h"
+#include "telemetry/counters.h"
+
+namespace kolo::engine {
+
+// A request of this rank on its way.
+struct Pending {
+  Request request;
+  std::shared_ptr<WorkState> work;  // shared with the caller's Work
+};
+
+struct ExecutorParts {
+  std::unique_ptr<Communicator> communicator;
+  telemetry::Counters* counters = nullptr;    // borrowed
+  std::chrono::milliseconds timeout{};
+  std::function<void(const std::string&)> release;  // the name may be submitted again; called before its Work finishes
+  std::size_t cache_bytes = std::size_t{1} << 30;  // registered memory kept for recurring groups; the same on all ranks
+};
+
+// Externally synchronized (the engine's progress lock). All ranks start the same items in the same order.
+class NamedExecutor {
+ public:
+  explicit NamedExecutor(ExecutorParts parts) : parts_(std::move(parts)) {}
+
+  // Starts one item; `pending` in the item's order of names. Failures to start end up on the Works.
+  void start(const Item& item, std::vector<Pending> pending);
+  // True when something completed.
+  bool advance();
+  [[nodiscard]] std::size_t in_flight() const noexcept { return running_.size(); }
+  [[nodiscard]] bool running(const std::string& name) const;
+  // When the oldest operation in flight was started.
+  [[nodiscard]] std::optional<std::chrono::steady_clock::time_point> oldest() const;
+  [[nodiscard]] std::vector<Rank> waiting_for() const;
+  // Fails what is in flight from `sequence` on. Its memory is kept until the end: peers may still write to it.
+  void fail_from(std::uint64_t sequence, const std::exception_ptr& error);
+  [[nodiscard]] Communicator& communicator() noexcept { return *parts_.communicator; }
+
+ private:
+  // Registered memory of a group of names, kept so that a recurring group needs no allocation. Shared with results.
+  struct Group {
+    std::unique_ptr<RegisteredBuffer> buffer;
+    std::vector<std::size_t> offsets;
+    std::size_t bytes = 0;
+  };
+  struct Running {
+    std::vector<Pending> pending;
+    std::unique_ptr<Operation> operation;
+    std::shared_ptr<Group> group;                    // allreduce
+    std::shared_ptr<std::vector<std::byte>> memory;  // broadcast, allgather: shared with the result
+    std::vector<std::byte> input;                    // allgather
+    std::vector<std::size_t> counts;                 // allgather
+    std::uint64_t sequence = 0;
+    std::chrono::steady_clock::time_point since;
+  };
+  [[nodiscard]] std::shared_ptr<Group> group_for(const std::vector<Pending>& pending);
+  void start_allreduce(Running& running);
+  void start_broadcast(Running& running);
+  void start_allgather(Running& running, const Item& item);
+  void complete(Running& running);
+  void complete_allreduce(Running& running);
+  void finish(Pending& pending, std::span<const std::byte> result, std::shared_ptr<void> memory);
+  void evict();
+
+  ExecutorParts parts_;
+  std::list<Running> running_;
+  std::list<Running> abandoned_;
+  std::map<std::string, std::shared_ptr<Group>> cache_;
+  std::list<std::string> recently_used_;  // keys of cache_, oldest first
+  std::size_t cached_bytes_ = 0;
+};
+
+}  // namespace kolo::engine

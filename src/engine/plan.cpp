@@ -1,0 +1,100 @@
+#include "engine/plan.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/hash.h"
+
+namespace kolo::engine {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+std::vector<std::uint32_t> complete_order(const std::vector<std::uint32_t>& order, std::size_t count) {
+  std::vector<std::uint32_t> result;
+  std::vector<bool> seen(count, false);
+  const auto take = [&](std::uint32_t index) {
+    if (index >= count || seen[index]) return;
+    seen[index] = true;
+    result.push_back(index);
+  };
+  for (const auto index : order) take(index);
+  for (std::size_t left = count; left > 0; --left) take(static_cast<std::uint32_t>(left - 1));
+  return result;
+}
+
+// Where the tail begins: the last tensors, at least one, that fit into the last bucket's cap.
+std::size_t tail_start(const std::vector<GradientInfo>& table, const std::vector<std::uint32_t>& order, std::size_t cap) {
+  std::size_t start = order.size();
+  for (std::size_t bytes = 0; start > 0; --start) {
+    bytes += aligned(table[order[start - 1]].bytes());
+    if (bytes > cap && start < order.size()) break;
+  }
+  return start;
+}
+
+class Packer {
+ public:
+  Packer(const std::vector<GradientInfo>& table, std::size_t cap) : table_(table), cap_(cap) {}
+
+  void add(std::uint32_t index) {
+    auto& bucket = open_[table_[index].dtype];
+    const std::size_t bytes = aligned(table_[index].bytes());
+    const bool full = bucket.bytes + bytes > cap_ || bucket.tensors.size() == kMaxTensorsPerBucket;
+    if (full && !bucket.tensors.empty()) close(bucket);
+    bucket.dtype = table_[index].dtype;
+    bucket.tensors.push_back({index, bucket.bytes, table_[index].bytes()});
+    bucket.bytes += bytes;
+  }
+
+  void close_all() {
+    for (auto& [dtype, bucket] : open_) {
+      if (!bucket.tensors.empty()) close(bucket);
+    }
+  }
+
+  [[nodiscard]] std::vector<PlannedBucket> take() { return std::move(closed_); }
+
+ private:
+  void close(PlannedBucket& bucket) {
+    closed_.push_back(std::move(bucket));
+    bucket = {};
+  }
+
+  const std::vector<GradientInfo>& table_;
+  std::size_t cap_;
+  std::map<DType, PlannedBucket> open_;
+  std::vector<PlannedBucket> closed_;
+};
+
+std::uint64_t hash_of(const std::vector<PlannedBucket>& buckets) {
+  std::vector<std::uint64_t> words;
+  for (const auto& bucket : buckets) {
+    words.push_back(static_cast<std::uint64_t>(bucket.dtype));
+    words.push_back(bucket.bytes);
+    for (const auto& tensor : bucket.tensors) {
+      words.push_back(tensor.index);
+      words.push_back(tensor.offset);
+    }
+  }
+  return base::hash64(std::as_bytes(std::span(words)));
+}
+
+}  // namespace
+
+Plan build_plan(const std::vector<GradientInfo>& table, const std::vector<std::uint32_t>& order, const PlanCaps& caps) {
+  const auto whole = complete_order(order, table.size());
+  const std::size_t tail = tail_start(table, whole, caps.last_bucket_bytes);
+  Packer packer(table, caps.bucket_bytes);
+  for (std::size_t i = 0; i < tail; ++i) packer.add(whole[i]);
+  packer.close_all();
+  for (std::size_t i = tail; i < whole.size(); ++i) packer.add(whole[i]);
+  packer.close_all();
+  Plan plan{packer.take(), 0};
+  plan.hash = hash_of(plan.buckets);
+  return plan;
+}
+
+}  // namespace kolo::engine

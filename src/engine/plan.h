@@ -1,0 +1,43 @@
+#pragma once
+// A plan: which gradients travel together, where they lie, and in which order the buckets go. Every rank derives the same
+// plan from the same table, order and caps; the hash says so.
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kolo/gradient_reducer.h"
+#include "kolo/types.h"
+
+namespace kolo::engine {
+
+struct PlannedTensor {
+  std::uint32_t index = 0;  // in the table
+  std::size_t offset = 0;   // bytes from the bucket's start, a multiple of 64
+  std::size_t bytes = 0;
+};
+
+struct PlannedBucket {
+  DType dtype = DType::f32;
+  std::size_t bytes = 0;  // a multiple of 64
+  std::vector<PlannedTensor> tensors;
+};
+
+struct Plan {
+  std::vector<PlannedBucket> buckets;  // in launch order
+  std::uint64_t hash = 0;
+};
+
+struct PlanCaps {
+  std::size_t bucket_bytes = 0;
+  std::size_t last_bucket_bytes = 0;
+};
+
+// A bucket holds at most so many tensors: its flag words have a bit for each.
+inline constexpr std::size_t kMaxTensorsPerBucket = 2048;
+
+// `order`: indices of the table as gradients were observed; those missing in it follow in reverse table order (the
+// usual order of a backward pass). Duplicates and indices outside the table are ignored.
+[[nodiscard]] Plan build_plan(const std::vector<GradientInfo>& table, const std::vector<std::uint32_t>& order,
+                              const PlanCaps& caps);
+
+}  // namespace kolo::engine

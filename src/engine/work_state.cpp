@@ -1,0 +1,51 @@
+#include "engine/work_state.h"
+
+#include "kolo/error.h"
+#include "kolo/work.h"
+
+namespace kolo {
+
+void WorkState::complete(std::span<const std::byte> result, std::shared_ptr<void> memory) {
+  result_ = result;
+  memory_ = std::move(memory);
+  finished_.store(true, std::memory_order_release);
+}
+
+void WorkState::fail(std::exception_ptr error) {
+  error_ = std::move(error);
+  finished_.store(true, std::memory_order_release);
+}
+
+void WorkState::wait_for(std::chrono::milliseconds timeout) {
+  if (!finished()) {
+    const auto driver = driver_.lock();
+    if (!driver) throw UsageError("'" + name_ + "' was still pending when its Context was shut down");
+    if (!driver->drive_until([this] { return finished(); }, timeout)) {
+      throw TimeoutError({}, "'" + name_ + "' is not complete after " + std::to_string(timeout.count()) + " ms: " +
+                                 driver->whom_for(name_));
+    }
+  }
+  if (error_) std::rethrow_exception(error_);
+}
+
+std::span<const std::byte> WorkState::result() const {
+  if (!finished() || error_) throw UsageError("'" + name_ + "' has no result: wait() has not returned");
+  return result_;
+}
+
+bool Work::done() const noexcept { return !state_ || state_->finished(); }
+
+void Work::wait() {
+  if (state_) state_->wait();
+}
+
+void Work::wait_for(std::chrono::milliseconds timeout) {
+  if (state_) state_->wait_for(timeout);
+}
+
+std::span<const std::byte> Work::result() const {
+  if (!state_) throw UsageError("this Work belongs to no request");
+  return state_->result();
+}
+
+}  // namespace kolo

@@ -1,0 +1,174 @@
+#include "runtime/config_table.h"
+
+#include <array>
+#include <utility>
+
+#include "base/environment.h"
+#include "base/strings.h"
+#include "kolo/error.h"
+#include "runtime/config_values.h"
+#include "telemetry/logger.h"
+
+namespace kolo::runtime {
+namespace {
+
+template <class T>
+bool assign_within(T& field, const std::optional<T>& value, T least, T most) {
+  if (!value || *value < least || *value > most) return false;
+  field = *value;
+  return true;
+}
+
+template <std::size_t Config::*field, std::size_t least, std::size_t most>
+bool parse_size(std::string_view text, Config& config) {
+  return assign_within(config.*field, parse_bytes(text), least, most);
+}
+
+template <std::size_t Config::*field>
+std::string print_size(const Config& config) {
+  return print_bytes(config.*field);
+}
+
+template <std::chrono::milliseconds Config::*field, long long least_ms>
+bool parse_time(std::string_view text, Config& config) {
+  using std::chrono::milliseconds;
+  constexpr milliseconds most = std::chrono::hours(24 * 7);
+  return assign_within(config.*field, parse_duration(text), milliseconds(least_ms), most);
+}
+
+template <std::chrono::milliseconds Config::*field>
+std::string print_time(const Config& config) {
+  return print_duration(config.*field);
+}
+
+template <int Config::*field, long long least, long long most>
+bool parse_int(std::string_view text, Config& config) {
+  long long value = 0;
+  if (!assign_within(value, parse_integer(text), least, most)) return false;
+  config.*field = static_cast<int>(value);
+  return true;
+}
+
+template <int Config::*field>
+std::string print_int(const Config& config) {
+  return std::to_string(config.*field);
+}
+
+// Enumerators by their name; the array is in the order of the enum.
+constexpr std::array<std::string_view, 3> kCoordinatorModes{"auto", "always", "never"};
+constexpr std::array<std::string_view, 4> kLogLevels{"debug", "info", "warn", "error"};
+
+template <auto field, const auto& names>
+bool parse_enum(std::string_view text, Config& config) {
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i] != text) continue;
+    config.*field = static_cast<std::remove_reference_t<decltype(config.*field)>>(i);
+    return true;
+  }
+  return false;
+}
+
+template <auto field, const auto& names>
+std::string print_enum(const Config& config) {
+  return std::string(names[static_cast<std::size_t>(config.*field)]);
+}
+
+constexpr std::size_t kKiB = std::size_t{1} << 10;
+constexpr std::size_t kGiB = std::size_t{1} << 30;
+
+constexpr ConfigRow kRows[] = {
+    {"KOLO_BUCKET_BYTES", "1K to 4G",
+     "Size at which a bucket or fusion buffer is closed. Larger: fewer operations; smaller: an earlier start.",
+     parse_size<&Config::bucket_bytes, kKiB, 4 * kGiB>, print_size<&Config::bucket_bytes>},
+    {"KOLO_LAST_BUCKET_BYTES", "1K to 4G",
+     "Cap of the last bucket of a plan: nothing is left to overlap it with, so it is short.",
+     parse_size<&Config::last_bucket_bytes, kKiB, 4 * kGiB>, print_size<&Config::last_bucket_bytes>},
+    {"KOLO_TIMEOUT", "10ms to 168h", "How long any wait for peers may take before it is a TimeoutError.",
+     parse_time<&Config::timeout, 10>, print_time<&Config::timeout>},
+    {"KOLO_STALL_WARNING", "0 to 168h",
+     "How long a wait may take before a warning names its tensors and the missing ranks. 0: never.",
+     parse_time<&Config::stall_warning, 0>, print_time<&Config::stall_warning>},
+    {"KOLO_COORDINATOR", "auto, always, never",
+     "Who moves buckets forward: the coordinator thread too (always), only the callers (never), or as the free cores "
+     "suggest (auto).",
+     parse_enum<&Config::coordinator, kCoordinatorModes>, print_enum<&Config::coordinator, kCoordinatorModes>},
+    {"KOLO_RING_SEGMENT_BYTES", "1K to 1G",
+     "Segment of the ring over a network: below Open MPI's eager limit for TCP, so that both directions of a link run "
+     "at "
+     "once.",
+     parse_size<&Config::ring_segment_bytes, kKiB, kGiB>, print_size<&Config::ring_segment_bytes>},
+    {"KOLO_SPIN_ITERATIONS", "0 to 1000000000", "How often a wait looks again before it yields, and then sleeps.",
+     parse_int<&Config::spin_iterations, 0, 1'000'000'000>, print_int<&Config::spin_iterations>},
+    {"KOLO_LOG_LEVEL", "debug, info, warn, error", "The least severe lines that reach the log sink.",
+     parse_enum<&Config::log_level, kLogLevels>, print_enum<&Config::log_level, kLogLevels>},
+};
+
+// Read by the build scripts, not by the library.
+constexpr std::string_view kScriptVariables[] = {"KOLO_TORCH_DIR"};
+
+constexpr std::string_view kPrefix = "KOLO_";
+
+const ConfigRow* find_row(std::string_view name) {
+  for (const ConfigRow& row : kRows) {
+    if (row.name == name) return &row;
+  }
+  return nullptr;
+}
+
+bool is_script_variable(std::string_view name) {
+  for (const std::string_view known : kScriptVariables) {
+    if (known == name) return true;
+  }
+  return false;
+}
+
+std::string unknown_variable(std::string_view name) {
+  std::vector<std::string_view> known;
+  for (const ConfigRow& row : kRows) known.push_back(row.name);
+  return "environment variable " + std::string(name) + " is unknown and has no effect; the nearest known one is " +
+         std::string(base::nearest(name, known));
+}
+
+}  // namespace
+
+std::span<const ConfigRow> config_rows() { return kRows; }
+
+ParsedConfig parse_config(const std::map<std::string, std::string>& variables) {
+  ParsedConfig parsed;
+  for (const auto& [name, value] : variables) {
+    if (!name.starts_with(kPrefix) || is_script_variable(name)) continue;
+    const ConfigRow* row = find_row(name);
+    if (row == nullptr) {
+      parsed.warnings.push_back(unknown_variable(name));
+    } else if (!row->parse(value, parsed.config)) {
+      throw UsageError("environment variable " + name + "='" + value +
+                       "' is not allowed; allowed: " + std::string(row->range));
+    }
+  }
+  return parsed;
+}
+
+}  // namespace kolo::runtime
+
+namespace kolo {
+
+Config Config::from_environment() {
+  runtime::ParsedConfig parsed = runtime::parse_config(base::get_environment_with_prefix("KOLO_"));
+  if (!parsed.warnings.empty()) {
+    const telemetry::Logger logger(parsed.config.log_level);
+    for (const std::string& warning : parsed.warnings) logger.warn(warning);
+  }
+  return std::move(parsed.config);
+}
+
+std::vector<ConfigVariable> describe(const Config& config) {
+  const Config defaults;
+  std::vector<ConfigVariable> variables;
+  for (const runtime::ConfigRow& row : runtime::config_rows()) {
+    variables.push_back({std::string(row.name), row.print(defaults), std::string(row.range), std::string(row.meaning),
+                         row.print(config)});
+  }
+  return variables;
+}
+
+}  // namespace kolo

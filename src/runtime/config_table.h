@@ -1,0 +1,33 @@
+#pragma once
+// Every KOLO_ variable as one row: its name, default, range and meaning, and how text becomes its field of Config.
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kolo/config.h"
+
+namespace kolo::runtime {
+
+struct ConfigRow {
+  std::string_view name;   // KOLO_<FIELD>
+  std::string_view range;  // for people, as it stands in errors and in docs/configuration.md
+  std::string_view meaning;
+  // Sets the field, or returns false for text that the range does not allow.
+  bool (*parse)(std::string_view text, Config& config);
+  // The field as text that parse() reads back to the same value.
+  std::string (*print)(const Config& config);
+};
+
+[[nodiscard]] std::span<const ConfigRow> config_rows();
+
+struct ParsedConfig {
+  Config config;
+  std::vector<std::string> warnings;  // variables that nobody reads
+};
+
+// `variables` by whole name; those that do not start with KOLO_ are ignored. Throws UsageError at the first bad value.
+[[nodiscard]] ParsedConfig parse_config(const std::map<std::string, std::string>& variables);
+
+}  // namespace kolo::runtime

@@ -1,0 +1,39 @@
+#include "telemetry/counters.h"
+
+#include <string_view>
+
+namespace kolo::telemetry {
+namespace {
+
+struct Row {
+  std::string_view name;
+  Counter Counters::*member;
+};
+
+constexpr Row kRows[] = {
+    {"control_messages", &Counters::control_messages},
+    {"control_bytes", &Counters::control_bytes},
+    {"control_depth_max", &Counters::control_depth_max},
+    {"messages_sent", &Counters::messages_sent},
+    {"bytes_on_wire", &Counters::bytes_on_wire},
+    {"bytes_reduced_shared", &Counters::bytes_reduced_shared},
+    {"bytes_copied", &Counters::bytes_copied},
+    {"copies", &Counters::copies},
+    {"coordinator_wakeups", &Counters::coordinator_wakeups},
+    {"launches", &Counters::launches},
+    {"plan_hits", &Counters::plan_hits},
+    {"plan_misses", &Counters::plan_misses},
+    {"plans_voided", &Counters::plans_voided},
+    {"wait_ns", &Counters::wait_ns},
+};
+static_assert(sizeof(Counters) == std::size(kRows) * sizeof(Counter), "every counter has a row here");
+
+}  // namespace
+
+CounterSnapshot Counters::snapshot() const {
+  CounterSnapshot values;
+  for (const Row& row : kRows) values.emplace(row.name, (this->*row.member).value());
+  return values;
+}
+
+}  // namespace kolo::telemetry

@@ -1,0 +1,45 @@
+#pragma once
+#include <atomic>
+#include <cstdint>
+
+#include "kolo/counters.h"
+
+namespace kolo::telemetry {
+
+// One relaxed counter, safe from any thread.
+class Counter {
+ public:
+  void add(std::uint64_t amount = 1) noexcept { value_.fetch_add(amount, std::memory_order_relaxed); }
+  // For counters that are a maximum.
+  void raise_to(std::uint64_t candidate) noexcept {
+    std::uint64_t seen = value_.load(std::memory_order_relaxed);
+    while (seen < candidate && !value_.compare_exchange_weak(seen, candidate, std::memory_order_relaxed)) {
+    }
+  }
+  [[nodiscard]] std::uint64_t value() const noexcept { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::uint64_t> value_{0};
+};
+
+// Every counter of one Context. A member here, a row in counters.cpp, a line in docs/formats.md.
+struct Counters {
+  Counter control_messages;  // messages of the named channel sent by this rank
+  Counter control_bytes;
+  Counter control_depth_max;     // depth of the control tree that was used, as a maximum (raise_to)
+  Counter messages_sent;         // transport messages that carry payload
+  Counter bytes_on_wire;         // payload bytes handed to a transport that leaves the process's host, or to MPI
+  Counter bytes_reduced_shared;  // bytes reduced through shared memory by this rank
+  Counter bytes_copied;          // packing into and unpacking out of buffers
+  Counter copies;
+  Counter coordinator_wakeups;
+  Counter launches;     // collectives started by the engine
+  Counter plan_hits;    // rounds that ran on a frozen plan
+  Counter plan_misses;  // rounds that were negotiated
+  Counter plans_voided;
+  Counter wait_ns;  // time callers spent waiting in finish() and Work::wait()
+
+  [[nodiscard]] CounterSnapshot snapshot() const;
+};
+
+}  // namespace kolo::telemetry

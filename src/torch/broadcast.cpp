@@ -1,0 +1,43 @@
+#include "kolo/torch/broadcast.h"
+
+#include <c10/core/GradMode.h>
+
+#include "kolo/error.h"
+#include "torch/dtype.h"
+
+namespace kolo {
+
+void broadcast_parameters(Context& context, const NamedTensors& tensors, Rank root) {
+  if (root < 0 || root >= context.size()) {
+    throw UsageError("broadcast from rank " + std::to_string(root) + " of " + std::to_string(context.size()));
+  }
+  verify_model(context, tensors);
+  // The tables are equal on all ranks from here on, so that all ranks throw here or none does.
+  for (const auto& [name, tensor] : tensors) {
+    if (tensor.layout() != c10::kStrided || !tensor.device().is_cpu()) {
+      throw UsageError("tensor '" + name + "' is not a dense tensor of the CPU");
+    }
+  }
+  const c10::NoGradGuard no_grad;
+  for (const auto& [name, tensor] : tensors) {
+    at::Tensor flat = tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous();
+    BroadcastOptions options;
+    options.data = static_cast<std::byte*>(flat.mutable_data_ptr());
+    options.bytes = flat.nbytes();
+    options.root = root;
+    if (options.bytes > 0) {
+      context.communicator().broadcast(options, context.config().timeout);
+    }
+    if (flat.is_same(tensor)) {
+      tensor.unsafeGetTensorImpl()->bump_version();
+    } else {
+      tensor.copy_(flat);
+    }
+  }
+}
+
+void broadcast_parameters(Context& context, const torch::nn::Module& module, Rank root) {
+  broadcast_parameters(context, model_tensors(module), root);
+}
+
+}  // namespace kolo

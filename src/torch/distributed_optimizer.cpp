@@ -1,0 +1,78 @@
+#include "kolo/torch/distributed_optimizer.h"
+
+#include "torch/gradient_binding.h"
+
+namespace kolo {
+
+DistributedOptimizer::DistributedOptimizer(Context& context, std::shared_ptr<torch::optim::Optimizer> optimizer,
+                                           const NamedTensors& parameters, DistributedOptions options)
+    : DistributedOptimizer(context.engine(), std::move(optimizer), parameters, options) {}
+
+DistributedOptimizer::DistributedOptimizer(Engine& engine, std::shared_ptr<torch::optim::Optimizer> optimizer,
+                                           const NamedTensors& parameters, DistributedOptions options)
+    : optimizer_(std::move(optimizer)),
+      binding_(std::make_shared<GradientBinding>(engine, optimizer_, parameters, options)) {
+  binding_->attach();
+}
+
+DistributedOptimizer::~DistributedOptimizer() { detach(); }
+
+at::Tensor DistributedOptimizer::step(const torch::optim::Optimizer::LossClosure& closure) {
+  if (!binding_) {
+    return optimizer_->step(closure);
+  }
+  at::Tensor loss;
+  if (closure) {
+    loss = optimizer_->step([&] {
+      at::Tensor value = closure();
+      binding_->close_round();
+      return value;
+    });
+  } else {
+    synchronize();
+    loss = optimizer_->step();
+  }
+  binding_->stepped();
+  return loss;
+}
+
+void DistributedOptimizer::synchronize() {
+  if (binding_ && !binding_->closed()) {
+    binding_->close_round();
+  }
+}
+
+void DistributedOptimizer::zero_grad(bool set_to_none) { optimizer_->zero_grad(set_to_none); }
+
+void DistributedOptimizer::add_param_group(const torch::optim::OptimizerParamGroup& group, const NamedTensors& parameters) {
+  if (binding_) {
+    binding_->add_names(parameters);
+  }
+  optimizer_->add_param_group(group);
+}
+
+void DistributedOptimizer::detach() noexcept {
+  if (!binding_) {
+    return;
+  }
+  try {
+    binding_->detach();
+  } catch (...) {  // no memory for the copies: gradients that would dangle
+    optimizer_->zero_grad();
+  }
+  binding_.reset();
+}
+
+DistributedOptimizer::NoSync::NoSync(DistributedOptimizer& optimizer) : binding_(optimizer.binding_) {
+  if (binding_) {
+    binding_->enter_no_sync();
+  }
+}
+
+DistributedOptimizer::NoSync::~NoSync() {
+  if (binding_) {
+    binding_->leave_no_sync();
+  }
+}
+
+}  // namespace kolo

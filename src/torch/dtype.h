@@ -1,0 +1,14 @@
+#pragma once
+#include <c10/core/ScalarType.h>
+
+#include <string_view>
+
+#include "kolo/types.h"
+
+namespace kolo {
+
+// Throws UsageError naming `tensor` for types that kolo does not reduce (complex, quantised, ...).
+[[nodiscard]] DType to_dtype(c10::ScalarType type, std::string_view tensor);
+[[nodiscard]] c10::ScalarType to_scalar_type(DType dtype) noexcept;
+
+}  // namespace kolo

@@ -1,0 +1,292 @@
+#include "torch/gradient_binding.h"
+
+#include <ATen/ops/empty_strided.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "kolo/error.h"
+#include "torch/dtype.h"
+
+namespace kolo {
+namespace {
+
+std::vector<GradientInfo> table_of(const std::vector<std::shared_ptr<GradientSlot>>& slots) {
+  std::vector<GradientInfo> table;
+  table.reserve(slots.size());
+  for (const auto& slot : slots) {
+    table.push_back(slot->info);
+  }
+  return table;
+}
+
+ReducerOptions reducer_options(const DistributedOptions& options) {
+  if (options.op != ReduceOp::sum && options.op != ReduceOp::average) {
+    throw UsageError("gradients are reduced by sum or average, not " + std::string(name_of(options.op)));
+  }
+  if (options.passes_per_step < 1) {
+    throw UsageError("passes_per_step is " + std::to_string(options.passes_per_step) + "; it must be 1 or more");
+  }
+  ReducerOptions result;
+  result.op = options.op;
+  result.prescale = options.prescale;
+  result.postscale = options.postscale;
+  result.bucket_bytes = options.bucket_bytes;
+  result.settings = "passes_per_step=" + std::to_string(options.passes_per_step);
+  return result;
+}
+
+// The gradient with its elements where the table says; itself where they are there already.
+at::Tensor laid_out(const at::Tensor& gradient, const GradientInfo& info) {
+  if (lies_as(gradient, info)) {
+    return gradient;
+  }
+  const c10::NoGradGuard no_grad;
+  at::Tensor copy = at::empty_strided(info.sizes, info.strides, gradient.options());
+  copy.copy_(gradient);
+  return copy;
+}
+
+}  // namespace
+
+GradientBinding::GradientBinding(Engine& engine, std::shared_ptr<torch::optim::Optimizer> optimizer,
+                                 const NamedTensors& parameters, const DistributedOptions& options)
+    : engine_(engine), optimizer_(std::move(optimizer)), options_(options) {
+  names_.add(parameters);
+  take_table(trainable_parameters(*optimizer_, names_, Unnamed::refuse));
+  reducer_ = engine_.make_reducer(table_of(slots_), reducer_options(options_));
+  round_ = reducer_->round();
+}
+
+void GradientBinding::attach() {
+  for (const auto& slot : slots_) {
+    if (slot->hook != nullptr) {
+      continue;
+    }
+    auto call = [binding = weak_from_this(), weak_slot = std::weak_ptr(slot)] {
+      const auto owner = binding.lock();
+      const auto mine = weak_slot.lock();
+      if (owner && mine) {
+        owner->on_gradient(*mine);
+      }
+    };
+    slot->hook = GradientHook::install(slot->parameter, std::move(call));
+  }
+}
+
+void GradientBinding::detach() {
+  const std::lock_guard lock(mutex_);
+  departed_.insert(departed_.end(), slots_.begin(), slots_.end());
+  slots_.clear();
+  for (const auto& slot : departed_) {
+    GradientHook::remove(slot->parameter, slot->hook);
+  }
+  const Slots last = std::move(departed_);
+  for (const auto& slot : last) {
+    slot->move_out();
+  }
+  reducer_.reset();
+}
+
+// --- a round ------------------------------------------------------------------------------------------------------
+
+void GradientBinding::on_gradient(GradientSlot& slot) {
+  const std::lock_guard lock(mutex_);
+  closed_ = false;
+  if (!reducer_ || no_sync_ > 0) {
+    return;
+  }
+  follow_failure();
+  if (!spoiled_.empty()) {
+    throw UsageError(spoiled_);
+  }
+  if (++slot.passes < options_.passes_per_step) {
+    return;
+  }
+  if (slot.contributed) {
+    spoil("the gradient of '" + slot.info.name +
+          "' was computed again after it had been handed over for reduction; run all backward passes of a step but the "
+          "last under no_sync(), or set passes_per_step to their number");
+  }
+  contribute(slot);
+  reducer_->progress();
+}
+
+void GradientBinding::begin_round() {
+  if (began_) {
+    return;
+  }
+  for (const auto& slot : slots_) {
+    slot->move_out();
+  }
+  const auto parameters = trainable_parameters(*optimizer_, names_, Unnamed::invent);
+  if (!table_is(parameters)) {
+    take_table(parameters);
+    attach();
+    reducer_->change_table(table_of(slots_));
+  }
+  began_ = true;
+}
+
+void GradientBinding::end_round() noexcept {
+  for (const auto& slot : slots_) {
+    slot->passes = 0;
+    slot->contributed = false;
+    slot->kept.reset();
+  }
+  began_ = false;
+  spoiled_.clear();
+  round_ = reducer_->round();
+}
+
+// The round that this side believes to be in may have ended as failed meanwhile.
+void GradientBinding::follow_failure() noexcept {
+  if (reducer_->round() != round_) {
+    end_round();
+  }
+}
+
+void GradientBinding::contribute(GradientSlot& slot) {
+  const at::Tensor& gradient = slot.parameter.grad();
+  if (gradient.layout() != c10::kStrided) {
+    spoil("the gradient of '" + slot.info.name + "' is sparse; kolo reduces dense gradients only");
+  }
+  begin_round();
+  if (slot.index == GradientSlot::kDeparted || !is_described_by(slot.parameter, slot.info)) {
+    return;  // not in this round's table
+  }
+  slot.kept = laid_out(gradient, slot.info);
+  reducer_->contribute(slot.index, slot.kept.const_data_ptr());
+  slot.contributed = true;
+}
+
+void GradientBinding::sweep(const Slots& slots) {
+  for (const auto& slot : slots) {
+    if (!slot->contributed && slot->parameter.grad().defined() && !slot->grad_is_leftover()) {
+      contribute(*slot);
+    }
+  }
+}
+
+void GradientBinding::finish() {
+  try {
+    reducer_->finish();
+  } catch (...) {
+    end_round();
+    throw;
+  }
+}
+
+void GradientBinding::publish(const Slots& slots) {
+  for (const auto& slot : slots) {
+    if (reducer_->contributed(slot->index) && is_described_by(slot->parameter, slot->info)) {
+      slot->publish(reducer_->gradient(slot->index));
+    }
+  }
+}
+
+void GradientBinding::close_round() {
+  const std::lock_guard lock(mutex_);
+  if (!reducer_) {
+    return;
+  }
+  follow_failure();
+  if (!spoiled_.empty()) {
+    throw UsageError(spoiled_);
+  }
+  begin_round();
+  sweep(slots_);
+  finish();
+  publish(slots_);
+  end_round();
+  reduce_newcomers();
+  for (const auto& slot : departed_) {
+    GradientHook::remove(slot->parameter, slot->hook);
+  }
+  departed_.clear();
+  closed_ = true;
+}
+
+void GradientBinding::stepped() {
+  closed_ = false;
+  for (const auto& slot : slots_) {
+    slot->remember_version();
+  }
+}
+
+void GradientBinding::spoil(const std::string& text) {
+  spoiled_ = text;
+  throw UsageError(text);
+}
+
+// --- a changed table ----------------------------------------------------------------------------------------------
+
+bool GradientBinding::table_is(const std::vector<NamedParameter>& parameters) const {
+  return std::equal(parameters.begin(), parameters.end(), slots_.begin(), slots_.end(),
+                    [](const NamedParameter& parameter, const std::shared_ptr<GradientSlot>& slot) {
+                      return parameter.tensor.is_same(slot->parameter) && is_described_by(parameter.tensor, slot->info);
+                    });
+}
+
+// Makes the slots follow the table. A tensor keeps its slot, and its hook, as long as it takes part. Returns the slots
+// whose gradients were not, or not in this form, in the old table.
+GradientBinding::Slots GradientBinding::take_table(const std::vector<NamedParameter>& parameters) {
+  std::vector<GradientInfo> table;
+  std::transform(parameters.begin(), parameters.end(), std::back_inserter(table), describe_gradient);
+  Slots known = std::move(slots_);
+  known.insert(known.end(), departed_.begin(), departed_.end());
+  Slots newcomers;
+  slots_.clear();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const auto found = std::find_if(known.begin(), known.end(), [&](const auto& slot) {
+      return slot->parameter.is_same(parameters[i].tensor);
+    });
+    std::shared_ptr<GradientSlot> slot;
+    if (found == known.end()) {
+      slot = std::make_shared<GradientSlot>(parameters[i].tensor, table[i]);
+      newcomers.push_back(slot);
+    } else {
+      slot = std::move(*found);
+      known.erase(found);
+      if (slot->index == GradientSlot::kDeparted || !is_described_by(parameters[i].tensor, slot->info)) {
+        newcomers.push_back(slot);
+      }
+      slot->info = table[i];
+    }
+    slot->index = i;
+    slots_.push_back(std::move(slot));
+  }
+  for (const auto& slot : known) {
+    slot->index = GradientSlot::kDeparted;
+  }
+  departed_ = std::move(known);
+  return newcomers;
+}
+
+// Parameters that joined between the first contribution of a round and its end, with a gradient already: the round did
+// not have them, so a second one, on all ranks, reduces them alone. The others keep what they were given.
+void GradientBinding::reduce_newcomers() {
+  const auto parameters = trainable_parameters(*optimizer_, names_, Unnamed::invent);
+  const bool joined = std::any_of(parameters.begin(), parameters.end(), [&](const NamedParameter& parameter) {
+    return std::none_of(slots_.begin(), slots_.end(), [&](const auto& slot) {
+      return slot->parameter.is_same(parameter.tensor) && is_described_by(parameter.tensor, slot->info);
+    });
+  });
+  if (!joined) {
+    return;
+  }
+  for (const auto& slot : slots_) {
+    slot->move_out();
+  }
+  const Slots newcomers = take_table(parameters);
+  attach();
+  reducer_->change_table(table_of(slots_));
+  began_ = true;
+  sweep(newcomers);
+  finish();
+  publish(newcomers);
+  end_round();
+}
+
+}  // namespace kolo

@@ -1,0 +1,71 @@
+#pragma once
+// Between autograd's hooks and a GradientReducer. One round:
+//
+//   hook, hook, ...            each hands its gradient to the reducer, which packs it and moves full buckets on
+//   close_round()              gradients that are defined and no hook brought (accumulated under no_sync, or made by
+//                              hand) follow; then the reducer waits; then param.grad() becomes a view of the result
+//
+// A parameter table that has changed is announced before the first contribution of a round, by change_table().
+// The reducer's memory holds last round's results until the first contribution of the next one. Whoever still looks at
+// them then gets a private copy just before (GradientSlot::move_out).
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "kolo/engine.h"
+#include "kolo/gradient_reducer.h"
+#include "torch/gradient_slot.h"
+#include "torch/parameter_table.h"
+
+namespace kolo {
+
+class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
+ public:
+  GradientBinding(Engine& engine, std::shared_ptr<torch::optim::Optimizer> optimizer, const NamedTensors& parameters,
+                  const DistributedOptions& options);
+
+  void attach();  // after construction: hooks hold this object weakly
+  void detach();
+
+  void close_round();
+  [[nodiscard]] bool closed() const noexcept { return closed_; }  // and no hook has fired since
+  void stepped();                                                 // the optimizer has used the gradients
+
+  void add_names(const NamedTensors& parameters) { names_.add(parameters); }
+  void enter_no_sync() noexcept { ++no_sync_; }
+  void leave_no_sync() noexcept { --no_sync_; }
+
+ private:
+  using Slots = std::vector<std::shared_ptr<GradientSlot>>;
+
+  void on_gradient(GradientSlot& slot);
+  void begin_round();
+  void end_round() noexcept;
+  void follow_failure() noexcept;
+  void contribute(GradientSlot& slot);
+  void sweep(const Slots& slots);
+  void finish();
+  void publish(const Slots& slots);
+  [[nodiscard]] bool table_is(const std::vector<NamedParameter>& parameters) const;
+  Slots take_table(const std::vector<NamedParameter>& parameters);
+  void reduce_newcomers();
+  [[noreturn]] void spoil(const std::string& text);
+
+  Engine& engine_;
+  std::shared_ptr<torch::optim::Optimizer> optimizer_;
+  const DistributedOptions options_;
+  ParameterNames names_;
+  Slots slots_;     // in the reducer's order
+  Slots departed_;  // left the table; their hooks are taken off when none is running
+  std::unique_ptr<GradientReducer> reducer_;
+  std::mutex mutex_;  // hooks run on whichever thread calls backward()
+  std::uint64_t round_ = 0;
+  bool began_ = false;   // something was contributed in this round
+  bool closed_ = false;
+  std::string spoiled_;  // why this round cannot be closed any more
+  int no_sync_ = 0;
+};
+
+}  // namespace kolo

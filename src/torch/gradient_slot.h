@@ -1,0 +1,65 @@
+#pragma once
+// One parameter of the table: its hook, what it has contributed to the running round, and its view of the last result.
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/function_hook.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "kolo/gradient_reducer.h"
+
+namespace kolo {
+
+class GradientHook;
+
+class GradientSlot {
+ public:
+  static constexpr std::size_t kDeparted = ~std::size_t{0};
+
+  GradientSlot(at::Tensor of, GradientInfo described) : parameter(std::move(of)), info(std::move(described)) {}
+
+  const at::Tensor parameter;
+  GradientInfo info;
+  std::size_t index = 0;         // in the reducer's table, or kDeparted
+  GradientHook* hook = nullptr;  // ours, owned by the tensor
+  int passes = 0;                // hook calls in this round, those under no_sync not counted
+  bool contributed = false;      // in this round
+  at::Tensor kept;               // what was contributed: the engine may read it until the round has ended
+
+  // Makes param.grad() a view of `memory`, the reduced gradient. Reuses last round's view when nobody else holds it.
+  void publish(std::span<std::byte> memory);
+  // Before kolo's memory is written again: whoever still holds last round's view (param.grad() itself, a tensor kept by the user, a
+  // view of it) gets a private copy under it, without noticing.
+  void move_out();
+  // Whether param.grad() is what the last round left there, and nothing has been written to it since.
+  [[nodiscard]] bool grad_is_leftover() const;
+  void remember_version();
+
+ private:
+  at::Tensor view_;  // what publish() made, wherever its memory is by now
+  bool in_kolo_memory_ = false;
+  std::uint32_t version_ = 0;
+};
+
+// Takes the tensor's one hook slot and calls what was there before first.
+class GradientHook final : public torch::autograd::PostAccumulateGradHook {
+ public:
+  using Callback = std::function<void()>;
+
+  static GradientHook* install(const at::Tensor& parameter, Callback callback);
+  // Puts the previous hook back. Where another hook was laid over ours meanwhile, ours stays and only passes calls on.
+  static void remove(const at::Tensor& parameter, const GradientHook* hook);
+
+  GradientHook(std::unique_ptr<PostAccumulateGradHook> previous, Callback callback)
+      : previous_(std::move(previous)), callback_(std::move(callback)) {}
+  void operator()(const at::Tensor& tensor) override;
+
+ private:
+  std::unique_ptr<PostAccumulateGradHook> previous_;
+  Callback callback_;
+};
+
+}  // namespace kolo

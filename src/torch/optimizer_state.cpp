@@ -1,0 +1,83 @@
+// An optimizer travels as torch saves it: no weights in it, but everything else, whatever its type.
+#include <torch/serialize.h>
+
+#include <sstream>
+
+#include "kolo/error.h"
+#include "kolo/torch/broadcast.h"
+#include "torch/gather_texts.h"
+
+namespace kolo {
+namespace {
+
+std::string saved(const torch::optim::Optimizer& optimizer) {
+  torch::serialize::OutputArchive archive;
+  optimizer.save(archive);
+  std::ostringstream bytes;
+  archive.save_to(bytes);
+  return bytes.str();
+}
+
+void load(torch::optim::Optimizer& optimizer, const std::string& bytes) {
+  std::istringstream stream(bytes);
+  torch::serialize::InputArchive archive;
+  archive.load_from(stream);
+  optimizer.state().clear();
+  optimizer.load(archive);
+}
+
+// "3 groups of 2, 5, 1": what has to fit before a state can be loaded.
+std::string shape_of(const torch::optim::Optimizer& optimizer) {
+  std::string text = std::to_string(optimizer.param_groups().size()) + " parameter groups of";
+  for (const auto& group : optimizer.param_groups()) {
+    text += " " + std::to_string(group.params().size());
+  }
+  return text + " parameters, " + typeid(optimizer).name();
+}
+
+void require_equal(const std::vector<std::string>& values, const std::string& what) {
+  for (std::size_t rank = 1; rank < values.size(); ++rank) {
+    if (values[rank] != values[0]) {
+      throw MismatchError(what + ": rank 0 has " + values[0] + ", rank " + std::to_string(rank) + " has " + values[rank]);
+    }
+  }
+}
+
+void broadcast_bytes(Context& context, void* data, std::size_t bytes, Rank root) {
+  BroadcastOptions options;
+  options.data = static_cast<std::byte*>(data);
+  options.bytes = bytes;
+  options.root = root;
+  context.communicator().broadcast(options, context.config().timeout);
+}
+
+}  // namespace
+
+void broadcast_optimizer_state(Context& context, torch::optim::Optimizer& optimizer, Rank root) {
+  if (root < 0 || root >= context.size()) {
+    throw UsageError("broadcast from rank " + std::to_string(root) + " of " + std::to_string(context.size()));
+  }
+  require_equal(gather_texts(context, shape_of(optimizer)), "the optimizers differ");
+  std::string bytes = context.rank() == root ? saved(optimizer) : std::string();
+  std::uint64_t size = bytes.size();
+  broadcast_bytes(context, &size, sizeof size, root);
+  bytes.resize(size);
+  broadcast_bytes(context, bytes.data(), bytes.size(), root);
+  std::string failure;
+  if (context.rank() != root) {
+    try {
+      load(optimizer, bytes);
+    } catch (const std::exception& error) {
+      failure = error.what();
+    }
+  }
+  const auto failures = gather_texts(context, failure);
+  for (std::size_t rank = 0; rank < failures.size(); ++rank) {
+    if (!failures[rank].empty()) {
+      throw MismatchError("rank " + std::to_string(rank) + " could not load the optimizer state of rank " +
+                          std::to_string(root) + ": " + failures[rank]);
+    }
+  }
+}
+
+}  // namespace kolo

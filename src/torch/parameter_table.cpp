@@ -1,0 +1,113 @@
+#include "torch/parameter_table.h"
+
+#include <unordered_set>
+
+#include "kolo/error.h"
+#include "torch/dtype.h"
+
+namespace kolo {
+namespace {
+
+std::vector<std::int64_t> contiguous_strides(c10::IntArrayRef sizes) {
+  std::vector<std::int64_t> strides(sizes.size(), 1);
+  for (std::size_t dim = sizes.size(); dim-- > 1;) {
+    strides[dim - 1] = strides[dim] * std::max<std::int64_t>(sizes[dim], 1);
+  }
+  return strides;
+}
+
+// As autograd lays gradients out: like the parameter when that is dense, else contiguous.
+std::vector<std::int64_t> gradient_strides(const at::Tensor& parameter) {
+  return parameter.is_non_overlapping_and_dense() ? parameter.strides().vec() : contiguous_strides(parameter.sizes());
+}
+
+}  // namespace
+
+NamedTensors named_tensors(const torch::OrderedDict<std::string, at::Tensor>& tensors) {
+  NamedTensors result;
+  result.reserve(tensors.size());
+  for (const auto& item : tensors) {
+    result.emplace_back(item.key(), item.value());
+  }
+  return result;
+}
+
+void ParameterNames::add(const NamedTensors& tensors) {
+  for (const auto& [name, tensor] : tensors) {
+    const auto [known, fresh] = by_name_.try_emplace(name, tensor);
+    if (!fresh && !known->second.is_same(tensor)) {
+      throw UsageError("the name '" + name + "' was given to two different parameters");
+    }
+    by_tensor_.try_emplace(tensor.unsafeGetTensorImpl(), name);
+  }
+}
+
+const std::string* ParameterNames::find(const at::Tensor& tensor) const {
+  const auto found = by_tensor_.find(tensor.unsafeGetTensorImpl());
+  return found == by_tensor_.end() ? nullptr : &found->second;
+}
+
+std::vector<NamedParameter> trainable_parameters(const torch::optim::Optimizer& optimizer, const ParameterNames& names,
+                                                 Unnamed unnamed) {
+  std::vector<NamedParameter> result;
+  std::unordered_set<c10::TensorImpl*> seen;
+  const auto& groups = optimizer.param_groups();
+  for (std::size_t group = 0; group < groups.size(); ++group) {
+    const auto& tensors = groups[group].params();
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (!tensors[i].requires_grad() || !seen.insert(tensors[i].unsafeGetTensorImpl()).second) {
+        continue;
+      }
+      if (const std::string* name = names.find(tensors[i])) {
+        result.push_back({*name, tensors[i]});
+        continue;
+      }
+      const std::string position = std::to_string(group) + "." + std::to_string(i);
+      if (unnamed == Unnamed::refuse) {
+        throw UsageError("parameter " + position + " (group.position) of the optimizer is not among the named parameters");
+      }
+      result.push_back({"param_group." + position, tensors[i]});
+    }
+  }
+  return result;
+}
+
+GradientInfo describe_gradient(const NamedParameter& parameter) {
+  const at::Tensor& tensor = parameter.tensor;
+  const auto refuse = [&](const std::string& why) { throw UsageError("parameter '" + parameter.name + "' " + why); };
+  if (tensor.layout() != c10::kStrided) {
+    refuse("is sparse; kolo reduces dense gradients only");
+  }
+  if (c10::isComplexType(tensor.scalar_type())) {
+    refuse("is complex; make it real with view_as_real()");
+  }
+  if (!tensor.device().is_cpu()) {
+    refuse("is on device " + tensor.device().str() + "; this build of kolo reduces memory of the CPU only");
+  }
+  GradientInfo info;
+  info.name = parameter.name;
+  info.sizes = tensor.sizes().vec();
+  info.strides = gradient_strides(tensor);
+  info.dtype = to_dtype(tensor.scalar_type(), parameter.name);
+  return info;
+}
+
+bool is_described_by(const at::Tensor& parameter, const GradientInfo& info) {
+  return parameter.layout() == c10::kStrided && parameter.scalar_type() == to_scalar_type(info.dtype) &&
+         parameter.sizes() == info.sizes &&
+         (parameter.strides() == info.strides || gradient_strides(parameter) == info.strides);
+}
+
+bool lies_as(const at::Tensor& tensor, const GradientInfo& info) {
+  if (tensor.scalar_type() != to_scalar_type(info.dtype) || tensor.sizes() != info.sizes) {
+    return false;
+  }
+  for (std::size_t dim = 0; dim < info.sizes.size(); ++dim) {
+    if (info.sizes[dim] > 1 && tensor.strides()[dim] != info.strides[dim]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace kolo

@@ -1,0 +1,48 @@
+#pragma once
+// Which parameters take part in the reduction, under which names, and what their gradients look like.
+#include <ATen/core/Tensor.h>
+#include <torch/optim/optimizer.h>
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "kolo/gradient_reducer.h"
+#include "kolo/torch/distributed_optimizer.h"
+
+namespace kolo {
+
+struct NamedParameter {
+  std::string name;
+  at::Tensor tensor;
+};
+
+// Names of tensors by identity. A tensor may have several names (a shared parameter): the first one counts.
+class ParameterNames {
+ public:
+  // Throws UsageError when one name means two tensors.
+  void add(const NamedTensors& tensors);
+  [[nodiscard]] const std::string* find(const at::Tensor& tensor) const;
+
+ private:
+  std::unordered_map<c10::TensorImpl*, std::string> by_tensor_;
+  std::unordered_map<std::string, at::Tensor> by_name_;  // keeps the tensors, so that no address means another one later
+};
+
+enum class Unnamed { refuse, invent };  // invent: "param_group.<group>.<position>"
+
+// The optimizer's parameters that require a gradient, group after group, each once. Unnamed ones throw UsageError or get
+// a name by position.
+[[nodiscard]] std::vector<NamedParameter> trainable_parameters(const torch::optim::Optimizer& optimizer,
+                                                               const ParameterNames& names, Unnamed unnamed);
+
+// Throws UsageError naming the parameter when kolo cannot reduce its gradient: sparse, complex, not on the CPU.
+[[nodiscard]] GradientInfo describe_gradient(const NamedParameter& parameter);
+
+// Whether describe_gradient(tensor) would be `info`, the name apart.
+[[nodiscard]] bool is_described_by(const at::Tensor& parameter, const GradientInfo& info);
+// Whether the elements of a tensor lie in memory as `info` says; strides of dimensions of size one do not matter.
+[[nodiscard]] bool lies_as(const at::Tensor& tensor, const GradientInfo& info);
+
+}  // namespace kolo

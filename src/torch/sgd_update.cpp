@@ -1,0 +1,66 @@
+#include "torch/sgd_update.h"
+
+// One copy of each loop per vector width, chosen when the library is loaded. Sanitizers run before that choice works.
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define KOLO_VECTOR_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define KOLO_VECTOR_CLONES
+#endif
+
+namespace kolo {
+namespace {
+
+template <class T, bool kFirst, bool kNesterov>
+[[gnu::always_inline]] inline void with_momentum(T* __restrict weight, T* __restrict momentum, const T* __restrict gradient,
+                                                 std::size_t count, const SgdTerms& terms) {
+  const T lr = static_cast<T>(terms.lr);
+  const T keep = static_cast<T>(terms.momentum);
+  const T take = static_cast<T>(1 - terms.dampening);
+  const T decay = static_cast<T>(terms.weight_decay);
+  for (std::size_t i = 0; i < count; ++i) {
+    const T g = gradient[i] + decay * weight[i];
+    const T m = kFirst ? g : keep * momentum[i] + take * g;
+    momentum[i] = m;
+    weight[i] -= lr * (kNesterov ? g + keep * m : m);
+  }
+}
+
+template <class T>
+[[gnu::always_inline]] inline void update(T* __restrict weight, T* __restrict momentum, const T* __restrict gradient,
+                                          std::size_t count, const SgdTerms& terms) {
+  if (momentum == nullptr) {
+    const T lr = static_cast<T>(terms.lr);
+    const T decay = static_cast<T>(terms.weight_decay);
+    for (std::size_t i = 0; i < count; ++i) {
+      weight[i] -= lr * (gradient[i] + decay * weight[i]);
+    }
+  } else if (terms.first) {
+    terms.nesterov ? with_momentum<T, true, true>(weight, momentum, gradient, count, terms)
+                   : with_momentum<T, true, false>(weight, momentum, gradient, count, terms);
+  } else {
+    terms.nesterov ? with_momentum<T, false, true>(weight, momentum, gradient, count, terms)
+                   : with_momentum<T, false, false>(weight, momentum, gradient, count, terms);
+  }
+}
+
+KOLO_VECTOR_CLONES void update_f32(float* weight, float* momentum, const float* gradient, std::size_t count,
+                                   const SgdTerms& terms) {
+  update(weight, momentum, gradient, count, terms);
+}
+
+KOLO_VECTOR_CLONES void update_f64(double* weight, double* momentum, const double* gradient, std::size_t count,
+                                   const SgdTerms& terms) {
+  update(weight, momentum, gradient, count, terms);
+}
+
+}  // namespace
+
+void sgd_update(float* weight, float* momentum, const float* gradient, std::size_t count, const SgdTerms& terms) {
+  update_f32(weight, momentum, gradient, count, terms);
+}
+
+void sgd_update(double* weight, double* momentum, const double* gradient, std::size_t count, const SgdTerms& terms) {
+  update_f64(weight, momentum, gradient, count, terms);
+}
+
+}  // namespace kolo

@@ -1,0 +1,86 @@
+// First only a fingerprint of every rank's table goes round; the tables themselves only when two differ.
+#include <cstdio>
+#include <sstream>
+
+#include "kolo/error.h"
+#include "kolo/torch/broadcast.h"
+#include "torch/gather_texts.h"
+
+namespace kolo {
+namespace {
+
+// One line a tensor: its name, a tab, what it is.
+std::string table_text(const NamedTensors& tensors) {
+  std::ostringstream text;
+  for (const auto& [name, tensor] : tensors) {
+    text << name << '\t' << c10::toString(tensor.scalar_type()) << " sizes " << tensor.sizes();
+    if (tensor.layout() == c10::kStrided) {
+      text << " strides " << tensor.strides();
+    } else {
+      text << " layout " << tensor.layout();
+    }
+    text << '\n';
+  }
+  return text.str();
+}
+
+// FNV-1a, in hexadecimal, and the length.
+std::string fingerprint(const std::string& text) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const unsigned char byte : text) {
+    hash = (hash ^ byte) * 0x100000001b3U;
+  }
+  char digits[48];
+  std::snprintf(digits, sizeof digits, "%016llx/%zu", static_cast<unsigned long long>(hash), text.size());
+  return digits;
+}
+
+std::string describe_line(const std::string& line) {
+  const auto tab = line.find('\t');
+  return tab == std::string::npos ? "no further tensor" : "'" + line.substr(0, tab) + "' as " + line.substr(tab + 1);
+}
+
+[[noreturn]] void report_difference(const std::vector<std::string>& tables) {
+  std::size_t rank = 1;
+  while (rank < tables.size() && tables[rank] == tables[0]) {
+    ++rank;
+  }
+  std::istringstream first(tables[0]);
+  std::istringstream other(rank < tables.size() ? tables[rank] : std::string());
+  std::string first_line;
+  std::string other_line;
+  std::size_t position = 0;
+  for (;; ++position) {
+    first_line.clear();
+    other_line.clear();
+    const bool more = static_cast<bool>(std::getline(first, first_line)) | static_cast<bool>(std::getline(other, other_line));
+    if (!more || first_line != other_line) {
+      break;
+    }
+  }
+  throw MismatchError("the models differ at tensor " + std::to_string(position) + ": rank 0 has " +
+                      describe_line(first_line) + ", rank " + std::to_string(rank) + " has " + describe_line(other_line));
+}
+
+}  // namespace
+
+NamedTensors model_tensors(const torch::nn::Module& module) {
+  NamedTensors tensors = named_tensors(module.named_parameters());
+  NamedTensors buffers = named_tensors(module.named_buffers());
+  tensors.insert(tensors.end(), buffers.begin(), buffers.end());
+  return tensors;
+}
+
+void verify_model(Context& context, const NamedTensors& tensors) {
+  const std::string table = table_text(tensors);
+  const auto fingerprints = gather_texts(context, fingerprint(table));
+  for (const auto& other : fingerprints) {
+    if (other != fingerprints.front()) {
+      report_difference(gather_texts(context, table));
+    }
+  }
+}
+
+void verify_model(Context& context, const torch::nn::Module& module) { verify_model(context, model_tensors(module)); }
+
+}  // namespace kolo

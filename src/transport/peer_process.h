@@ -1,0 +1,30 @@
+#pragma once
+#include <sys/types.h>
+
+#include "base/unique_fd.h"
+#include "kolo/types.h"
+
+namespace kolo::transport {
+
+// Watches another process of this host. Where the kernel has no pid descriptors (before 5.3), a dead process is seen
+// only after its parent has collected it.
+class PeerProcess {
+ public:
+  PeerProcess() = default;  // nobody: never dead
+  // The calling process itself is allowed (ranks as threads), and never dead.
+  PeerProcess(Rank world_rank, pid_t pid);
+  [[nodiscard]] Rank rank() const noexcept { return rank_; }
+  [[nodiscard]] bool dead() const noexcept;
+  // Becomes readable when the process dies; -1 where there is none. For poll().
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_.get(); }
+  // Throws PeerLostError if dead.
+  void require_alive() const;
+
+ private:
+  Rank rank_ = 0;
+  pid_t pid_ = 0;
+  bool gone_ = false;  // already when we looked first
+  base::UniqueFd descriptor_;
+};
+
+}  // namespace kolo::transport

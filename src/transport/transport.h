@@ -1,0 +1,47 @@
+#pragma once
+// Bytes between two ranks: the interface that every algorithm and the control channel are written against.
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "kolo/types.h"
+
+namespace kolo::transport {
+
+// 30 bits are used. The owner of a Transport gives each use a tag range of its own.
+using Tag = std::uint32_t;
+
+// One message being sent or received. Destroying it before it is complete abandons it: its memory must then outlive
+// the Transport.
+class Transfer {
+ public:
+  virtual ~Transfer() = default;
+  // Without waiting: true once complete (a send: its memory may be reused). Throws PeerLostError or BackendError.
+  virtual bool test() = 0;
+  // Bytes received; at most the size of the receive buffer. REQUIRES: test() returned true.
+  [[nodiscard]] virtual std::size_t size() const noexcept = 0;
+};
+
+// Externally synchronized, one per rank and group. Messages with equal (from, to, tag) arrive in the order in which
+// they were sent; receives match in the order in which they were posted. A message longer than the receive buffer is a
+// BackendError. A peer's death becomes PeerLostError where the medium can see it.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  [[nodiscard]] virtual Rank rank() const noexcept = 0;
+  [[nodiscard]] virtual int size() const noexcept = 0;
+  [[nodiscard]] virtual std::unique_ptr<Transfer> send(Rank to, Tag tag, std::span<const std::byte> data) = 0;
+  [[nodiscard]] virtual std::unique_ptr<Transfer> receive(Rank from, Tag tag, std::span<std::byte> into) = 0;
+  // Blocks until something may have arrived, or until `at_most` has passed; may return early. A medium that cannot
+  // wait sleeps for a short while.
+  virtual void wait_for_activity(std::chrono::microseconds at_most) = 0;
+  // Throws PeerLostError when a peer of this host is known to have died; for waits that see no transfer, on shared
+  // memory. Cheap enough for once a millisecond; where the medium cannot see deaths it does nothing.
+  virtual void check_peers() {}
+  // Wakes a wait_for_activity() of this rank from another thread. Thread-safe.
+  virtual void wake() noexcept = 0;
+};
+
+}  // namespace kolo::transport

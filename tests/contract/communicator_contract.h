@@ -1,0 +1,17 @@
+#pragma once
+// What every Communicator must do, as functions that all ranks call with their own end. They report by EXPECT and never leave
+// a rank behind in a collective.
+#include <span>
+
+#include "kolo/communicator.h"
+
+namespace kolo::test {
+
+struct ContractCase {
+  const char* name;
+  void (*run)(Communicator& communicator);
+};
+
+[[nodiscard]] std::span<const ContractCase> communicator_contract();
+
+}  // namespace kolo::test

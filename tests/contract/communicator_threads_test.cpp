@@ -1,0 +1,66 @@
+// The contract for groups of threads: self, and our algorithms with and without shared memory.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/make.h"
+#include "contract/communicator_contract.h"
+#include "support/thread_ranks.h"
+#include "telemetry/counters.h"
+#include "transport/make.h"
+
+namespace kolo::test {
+namespace {
+
+struct Parameters {
+  const ContractCase* contract;
+  int ranks;
+  bool shared_memory;
+};
+
+class ThreadContract : public testing::TestWithParam<Parameters> {};
+
+TEST_P(ThreadContract, Holds) {
+  const auto [contract, ranks, shared] = GetParam();
+  auto transports = transport::make_inproc(ranks);
+  auto memories = transport::make_inproc_shared_memory(ranks);
+  std::vector<telemetry::Counters> counters(static_cast<std::size_t>(ranks));
+  run_ranks(ranks, [&, contract = contract, shared = shared](int rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    comm::AlgorithmicParts parts;
+    parts.transport = transports[r].get();
+    parts.shared_memory = shared ? memories[r].get() : nullptr;
+    parts.counters = &counters[r];
+    parts.first_tag = 1000;
+    const auto communicator = comm::make_algorithmic(parts);
+    contract->run(*communicator);
+  });
+}
+
+std::vector<Parameters> all_parameters() {
+  std::vector<Parameters> all;
+  for (const ContractCase& contract : communicator_contract()) {
+    for (const bool shared : {true, false}) {
+      for (const int ranks : {1, 2, 3, 4, 5, 7, 8}) all.push_back({&contract, ranks, shared});
+    }
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Algorithmic, ThreadContract, testing::ValuesIn(all_parameters()), [](const auto& it) {
+  return std::string(it.param.contract->name) + (it.param.shared_memory ? "_direct_" : "_ring_") +
+         std::to_string(it.param.ranks);
+});
+
+TEST(SelfContract, Holds) {
+  const auto self = comm::make_self();
+  for (const ContractCase& contract : communicator_contract()) {
+    SCOPED_TRACE(contract.name);
+    contract.run(*self);
+  }
+}
+
+}  // namespace
+}  // namespace kolo::test

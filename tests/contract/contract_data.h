@@ -1,0 +1,72 @@
+#pragma once
+// Elements that differ by rank and whose sums, averages and extremes are exact in every type, with the expected results.
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "base/float16.h"
+#include "kolo/types.h"
+
+namespace kolo::test {
+
+inline void store(std::byte* at, DType dtype, double value) {
+  const auto put = [at](auto typed) { std::memcpy(at, &typed, sizeof(typed)); };
+  const auto whole = static_cast<std::int64_t>(value);
+  switch (dtype) {
+    case DType::f32: return put(static_cast<float>(value));
+    case DType::f64: return put(value);
+    case DType::f16: return put(base::f32_to_f16(static_cast<float>(value)));
+    case DType::bf16: return put(base::f32_to_bf16(static_cast<float>(value)));
+    case DType::i8: return put(static_cast<std::int8_t>(whole));
+    case DType::u8: return put(static_cast<std::uint8_t>(whole));
+    case DType::i16: return put(static_cast<std::int16_t>(whole));
+    case DType::i32: return put(static_cast<std::int32_t>(whole));
+    case DType::i64: return put(whole);
+    case DType::boolean: return put(static_cast<std::uint8_t>(value != 0));
+  }
+}
+
+// Even numbers up to 2 (10 + 2 (p-1)), so that for 8 ranks every partial sum fits bf16, and p divides every sum.
+inline double value_at(DType dtype, Rank rank, std::size_t i) {
+  if (dtype == DType::boolean) return (i + static_cast<std::size_t>(rank)) % 3 == 0 ? 1 : 0;
+  return 2.0 * (static_cast<double>(i % 11) + static_cast<double>(rank) * static_cast<double>(i % 3));
+}
+
+inline double expected_at(DType dtype, ReduceOp op, int size, std::size_t i) {
+  if (dtype == DType::boolean) {
+    bool any = false;
+    bool all = true;
+    for (Rank r = 0; r < size; ++r) {
+      any = any || value_at(dtype, r, i) != 0;
+      all = all && value_at(dtype, r, i) != 0;
+    }
+    return op == ReduceOp::sum || op == ReduceOp::max ? any : all;
+  }
+  const double first = value_at(dtype, 0, i);
+  const double last = value_at(dtype, size - 1, i);  // linear in the rank
+  switch (op) {
+    case ReduceOp::sum: return (first + last) / 2 * size;
+    case ReduceOp::average: return (first + last) / 2;
+    case ReduceOp::min: return first;
+    case ReduceOp::max: return last;
+  }
+  return 0;
+}
+
+inline std::vector<std::byte> contribution(DType dtype, Rank rank, std::size_t count) {
+  std::vector<std::byte> data(count * size_of(dtype));
+  for (std::size_t i = 0; i < count; ++i) store(data.data() + i * size_of(dtype), dtype, value_at(dtype, rank, i));
+  return data;
+}
+
+// Elements [first, first + count) of the reduction.
+inline std::vector<std::byte> reduction(DType dtype, ReduceOp op, int size, std::size_t first, std::size_t count) {
+  std::vector<std::byte> data(count * size_of(dtype));
+  for (std::size_t i = 0; i < count; ++i) {
+    store(data.data() + i * size_of(dtype), dtype, expected_at(dtype, op, size, first + i));
+  }
+  return data;
+}
+
+}  // namespace kolo::test

@@ -1,0 +1,174 @@
+// What live ranks see when another one throws, leaves, stays away or is late.
+#include <gmock/gmock.h>
+
+#include <latch>
+
+#include "multirank/engine/world.h"
+
+namespace kolo::test {
+namespace {
+
+std::vector<GradientInfo> table() {
+  return {{"a", {1000}, {1}, DType::f32}, {"b", {2000}, {1}, DType::f32}, {"c", {10}, {1}, DType::f32}};
+}
+
+// In the first round (negotiated) and in a later one (frozen), before and after the first gradient.
+class Throwing : public testing::TestWithParam<std::tuple<int, int, int>> {};
+INSTANTIATE_TEST_SUITE_P(When, Throwing, testing::Combine(testing::Values(2, 3, 5), testing::Values(0, 1, 4), testing::Values(0, 2)));
+
+TEST_P(Throwing, ReachesEveryRankWithItsTextAndTheNextRoundWorks) {
+  const auto [ranks, bad_step, gradients_before] = GetParam();
+  run_world(ranks, quick(), [&](Context& context) {
+    auto reducer = context.engine().make_reducer(table(), {});
+    const std::vector<float> ones(2000, 1.0F);
+    for (int step = 0; step < 7; ++step) {
+      const bool bad = step == bad_step && context.rank() == context.size() - 1;
+      const auto train = [&] {
+        for (std::size_t i = 0; i < 3; ++i) {
+          if (bad && static_cast<int>(i) == gradients_before) throw std::runtime_error("bad batch");
+          reducer->contribute(i, ones.data());
+        }
+        reducer->finish();
+      };
+      if (step != bad_step) {
+        train();
+        continue;
+      }
+      if (bad) {
+        EXPECT_THROW(context.run(train), std::runtime_error);
+        continue;
+      }
+      try {
+        train();
+        ADD_FAILURE() << "no error on rank " << context.rank();
+      } catch (const PeerFailedError& error) {
+        EXPECT_THAT(error.what(), testing::HasSubstr("bad batch"));
+        EXPECT_THAT(error.ranks(), testing::ElementsAre(context.size() - 1));
+      }
+    }
+  });
+}
+
+TEST(Failing, ReachesThoseWhoWaitForANamedOperation) {
+  std::latch submitted(3);
+  run_world(3, quick(), [&](Context& context) {
+    const std::vector<float> input(8, 1.0F);
+    if (context.rank() == 2) {
+      submitted.arrive_and_wait();
+      EXPECT_THROW(context.run([] { throw std::runtime_error("no data"); }), std::runtime_error);
+    } else {
+      auto work = context.engine().submit(allreduce("metric", input, nullptr));
+      submitted.arrive_and_wait();
+      EXPECT_THROW(work.wait(), PeerFailedError);
+    }
+    context.engine().submit(allreduce("metric", input, nullptr)).wait();
+  });
+}
+
+TEST(Leaving, FailsWhatWaitsForTheRankThatLeft) {
+  for (const int leaver : {0, 1, 3}) {
+    auto contexts = Context::create_local(4, quick());
+    run_ranks(4, [&](int rank) {
+      auto& context = *contexts[static_cast<std::size_t>(rank)];
+      const std::vector<float> input(8, 1.0F);
+      context.engine().submit(allreduce("before", input, nullptr)).wait();
+      if (rank == leaver) {
+        context.shutdown();
+        EXPECT_THROW(context.engine().submit(allreduce("after", input, nullptr)), Error);
+        return;
+      }
+      try {
+        context.engine().submit(allreduce("after", input, nullptr)).wait();
+        ADD_FAILURE() << "no error on rank " << rank;
+      } catch (const PeerLostError& error) {
+        EXPECT_EQ(error.rank(), leaver);
+      }
+    });
+  }
+}
+
+TEST(Leaving, ARoundThatTheLeaverFinishedCompletes) {
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    auto contexts = Context::create_local(3, quick());
+    run_ranks(3, [&](int rank) {
+      auto& context = *contexts[static_cast<std::size_t>(rank)];
+      const std::vector<float> ones(2000, 1.0F);
+      {
+        auto reducer = context.engine().make_reducer(table(), {});
+        for (int step = 0; step < 3; ++step) {
+          for (std::size_t i = 0; i < 3; ++i) reducer->contribute(i, ones.data());
+          reducer->finish();
+        }
+        if (rank != 0) {
+          for (std::size_t i = 0; i < 3; ++i) reducer->contribute(i, ones.data());
+          EXPECT_THROW(reducer->finish(), PeerLostError);
+        }
+      }
+      if (rank == 0) context.shutdown();
+    });
+  }
+}
+
+TEST(Shutdown, WithWorkInFlightNeitherHangsNorCrashes) {
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    std::vector<Work> orphans(2);
+    const std::vector<float> input(50000, 1.0F);
+    {
+      auto contexts = Context::create_local(2, quick());
+      run_ranks(2, [&](int rank) {
+        auto& context = *contexts[static_cast<std::size_t>(rank)];
+        for (int i = 0; i < repeat % 4; ++i) context.engine().submit(allreduce("t" + std::to_string(i), input, nullptr));
+        orphans[static_cast<std::size_t>(rank)] = context.engine().submit(allreduce("only" + std::to_string(rank), input, nullptr));
+        context.shutdown();
+      });
+    }
+    for (auto& orphan : orphans) EXPECT_THROW(orphan.wait(), Error);
+  }
+}
+
+TEST(Deadlines, NameTheTensorAndTheMissingRanksOnEveryRankThatWaits) {
+  auto config = quick();
+  config.timeout = std::chrono::milliseconds(600);
+  config.stall_warning = std::chrono::milliseconds(100);
+  std::mutex lock;
+  std::vector<std::string> lines;
+  config.log_sink = [&](LogLevel, std::string_view line) {
+    const std::scoped_lock guard(lock);
+    lines.emplace_back(line);
+  };
+  run_world(3, config, [](Context& context) {
+    const std::vector<float> input(8, 1.0F);
+    if (context.rank() == 2) return;  // never submits
+    auto work = context.engine().submit(allreduce("lonely", input, nullptr));
+    try {
+      work.wait();
+      ADD_FAILURE();
+    } catch (const TimeoutError& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("'lonely'"));
+      EXPECT_THAT(error.missing(), testing::ElementsAre(2));
+    }
+    EXPECT_THROW(context.engine().submit(allreduce("poisoned", input, nullptr)), TimeoutError);
+  });
+  EXPECT_THAT(lines, testing::Contains(testing::AllOf(testing::HasSubstr("'lonely'"), testing::HasSubstr("rank 2"))));
+}
+
+TEST(Deadlines, ARoundThatARankDoesNotEnter) {
+  auto config = quick();
+  config.timeout = std::chrono::milliseconds(600);
+  run_world(2, config, [](Context& context) {
+    auto reducer = context.engine().make_reducer(table(), {});
+    const std::vector<float> ones(2000, 1.0F);
+    for (int step = 0; step < 3; ++step) {
+      if (step == 2 && context.rank() == 1) return;
+      for (std::size_t i = 0; i < 3; ++i) reducer->contribute(i, ones.data());
+      if (step < 2) {
+        reducer->finish();
+      } else {
+        EXPECT_THROW(reducer->finish(), Error);
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace kolo::test

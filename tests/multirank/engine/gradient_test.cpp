@@ -1,0 +1,202 @@
+// Rounds of gradients between ranks that are threads.
+#include <gmock/gmock.h>
+
+#include <cstring>
+
+#include "multirank/engine/world.h"
+
+namespace kolo::test {
+namespace {
+
+using Gradients = std::vector<std::vector<float>>;
+
+std::vector<GradientInfo> table(const std::vector<std::int64_t>& counts) {
+  std::vector<GradientInfo> rows;
+  for (std::size_t i = 0; i < counts.size(); ++i) rows.push_back({"p" + std::to_string(i), {counts[i]}, {1}, DType::f32});
+  return rows;
+}
+
+const std::vector<std::int64_t> kCounts{5, 1000, 64, 3000, 1, 777, 20000};
+
+float value_of(int rank, std::size_t index, int step) { return static_cast<float>((rank + 1) * 8 + static_cast<int>(index) + step); }
+
+float mean_of(int size, std::size_t index, int step, int missing_rank = -1) {
+  float sum = 0;
+  for (int rank = 0; rank < size; ++rank) sum += rank == missing_rank ? 0 : value_of(rank, index, step);
+  return sum / static_cast<float>(size);
+}
+
+Gradients make_gradients(int rank, int step) {
+  Gradients gradients;
+  for (std::size_t i = 0; i < kCounts.size(); ++i) gradients.emplace_back(kCounts[i], value_of(rank, i, step));
+  return gradients;
+}
+
+std::vector<float> result(GradientReducer& reducer, std::size_t index) {
+  const auto bytes = reducer.gradient(index);
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+void expect_means(GradientReducer& reducer, int size, int step) {
+  for (std::size_t i = 0; i < kCounts.size(); ++i) {
+    const auto values = result(reducer, i);
+    ASSERT_EQ(values.size(), static_cast<std::size_t>(kCounts[i]));
+    EXPECT_THAT(values, testing::Each(testing::FloatNear(mean_of(size, i, step), 1e-4F))) << "tensor " << i << " step " << step;
+    EXPECT_TRUE(reducer.contributed(i));
+  }
+}
+
+struct Case {
+  int ranks;
+  CoordinatorMode mode;
+};
+class Rounds : public testing::TestWithParam<Case> {
+ protected:
+  static Config config() {
+    auto config = quick(GetParam().mode);
+    config.bucket_bytes = 16 * 1024;
+    config.last_bucket_bytes = 1024;
+    return config;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Modes, Rounds,
+                         testing::Values(Case{1, CoordinatorMode::automatic}, Case{2, CoordinatorMode::automatic},
+                                         Case{2, CoordinatorMode::always}, Case{2, CoordinatorMode::never},
+                                         Case{3, CoordinatorMode::automatic}, Case{4, CoordinatorMode::always},
+                                         Case{8, CoordinatorMode::never}));
+
+TEST_P(Rounds, AverageAndSendNoControlMessageOnceFrozen) {
+  run_world(GetParam().ranks, config(), [](Context& context) {
+    auto reducer = context.engine().make_reducer(table(kCounts), {});
+    std::uint64_t messages = 0;
+    for (int step = 0; step < 20; ++step) {
+      if (step == 2) messages = context.counters().at("control_messages");
+      const auto gradients = make_gradients(context.rank(), step);
+      for (std::size_t i = gradients.size(); i > 0; --i) reducer->contribute(i - 1, gradients[i - 1].data());
+      reducer->finish();
+      expect_means(*reducer, context.size(), step);
+    }
+    EXPECT_EQ(context.counters().at("control_messages"), messages);
+    EXPECT_EQ(context.counters().at("plan_misses"), 1U);
+    EXPECT_EQ(context.counters().at("plan_hits"), 19U);
+  });
+}
+
+TEST_P(Rounds, AnotherOrderOnEveryRankInEveryStep) {
+  run_world(GetParam().ranks, config(), [](Context& context) {
+    auto reducer = context.engine().make_reducer(table(kCounts), {});
+    for (int step = 0; step < 20; ++step) {
+      const auto gradients = make_gradients(context.rank(), step);
+      for (std::size_t i = 0; i < gradients.size(); ++i) {
+        const std::size_t index = (i * 3 + static_cast<std::size_t>(context.rank() + step)) % gradients.size();
+        reducer->contribute(index, gradients[index].data());
+      }
+      reducer->finish();
+      expect_means(*reducer, context.size(), step);
+    }
+  });
+}
+
+TEST_P(Rounds, MissingGradientsCountAsZeros) {
+  run_world(GetParam().ranks, config(), [](Context& context) {
+    auto reducer = context.engine().make_reducer(table(kCounts), {});
+    for (int step = 0; step < 6; ++step) {
+      const auto gradients = make_gradients(context.rank(), step);
+      for (std::size_t i = 0; i < gradients.size(); ++i) {
+        if (i == 1 && context.rank() == 0) continue;  // missing on one rank
+        if (i == 3) continue;                         // missing on all
+        reducer->contribute(i, gradients[i].data());
+      }
+      reducer->finish();
+      EXPECT_EQ(reducer->contributed(1), context.size() > 1);
+      EXPECT_FALSE(reducer->contributed(3));
+      EXPECT_TRUE(reducer->contributed(0));
+      EXPECT_THAT(result(*reducer, 1), testing::Each(testing::FloatNear(mean_of(context.size(), 1, step, 0), 1e-4F)));
+      EXPECT_THAT(result(*reducer, 3), testing::Each(0.0F));
+    }
+  });
+}
+
+TEST(RoundsOnce, ContributingTwiceIsAUsageErrorThatNamesTheTensor) {
+  run_world(1, quick(), [](Context& context) {
+    auto reducer = context.engine().make_reducer(table(kCounts), {});
+    const auto gradients = make_gradients(0, 0);
+    reducer->contribute(1, gradients[1].data());
+    try {
+      reducer->contribute(1, gradients[1].data());
+      ADD_FAILURE();
+    } catch (const UsageError& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("'p1'"));
+    }
+    EXPECT_THROW(reducer->contribute(99, gradients[1].data()), UsageError);
+    reducer->finish();
+  });
+}
+
+TEST(RoundsOnce, DifferingTablesAreFoundWhenTheReducerIsMade) {
+  run_world(3, quick(), [](Context& context) {
+    auto rows = table(kCounts);
+    if (context.rank() == 1) rows[2].sizes = {8, 8};
+    try {
+      auto reducer = context.engine().make_reducer(rows, {});
+      ADD_FAILURE() << "no error on rank " << context.rank();
+    } catch (const MismatchError& error) {
+      EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("p2"), testing::HasSubstr("[64]"), testing::HasSubstr("[8, 8]")));
+    }
+    auto reducer = context.engine().make_reducer(table(kCounts), {});
+    reducer->finish();
+  });
+}
+
+// All ranks change their table in the same round: a new plan. Then one rank alone does: an error on all, and the next round works.
+TEST(RoundsOnce, ATableThatChangesIsNegotiatedAgain) {
+  run_world(3, quick(), [](Context& context) {
+    auto reducer = context.engine().make_reducer(table({10, 20}), {});
+    const std::vector<float> ones(100, 1.0F);
+    const auto round = [&](std::size_t tensors) {
+      for (std::size_t i = 0; i < tensors; ++i) reducer->contribute(i, ones.data());
+      reducer->finish();
+      for (std::size_t i = 0; i < tensors; ++i) EXPECT_THAT(result(*reducer, i), testing::Each(1.0F));
+    };
+    round(2);
+    round(2);
+    reducer->change_table(table({10, 20, 30}));
+    round(3);
+    round(3);
+    EXPECT_EQ(context.counters().at("plans_voided"), 1U);
+
+    if (context.rank() == 1) reducer->change_table(table({10, 20, 30, 40}));
+    for (std::size_t i = 0; i < 3; ++i) reducer->contribute(i, ones.data());
+    try {
+      reducer->finish();
+      ADD_FAILURE() << "no error on rank " << context.rank();
+    } catch (const MismatchError& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("tensor p3 exists on rank 1 but not on rank"));
+    }
+    if (context.rank() == 1) reducer->change_table(table({10, 20, 30}));
+    round(3);
+    round(3);
+  });
+}
+
+TEST(RoundsOnce, TwoReducersAlternate) {
+  run_world(2, quick(), [](Context& context) {
+    auto generator = context.engine().make_reducer(table({10, 200}), {});
+    auto critic = context.engine().make_reducer(table({3000}), ReducerOptions{.op = ReduceOp::sum, .settings = {}});
+    const std::vector<float> ones(3000, 1.0F);
+    for (int step = 0; step < 10; ++step) {
+      critic->contribute(0, ones.data());
+      generator->contribute(1, ones.data());
+      critic->finish();
+      generator->contribute(0, ones.data());
+      generator->finish();
+      EXPECT_THAT(result(*critic, 0), testing::Each(2.0F));
+      EXPECT_THAT(result(*generator, 1), testing::Each(1.0F));
+    }
+  });
+}
+
+}  // namespace
+}  // namespace kolo::test

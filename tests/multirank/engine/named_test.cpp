@@ -1,0 +1,185 @@
+// Named requests between ranks that are threads.
+#include <gmock/gmock.h>
+
+#include <cstring>
+#include <random>
+
+#include "multirank/engine/world.h"
+
+namespace kolo::test {
+namespace {
+
+float sum_to(int size) { return static_cast<float>(size * (size + 1)) / 2; }
+
+class Named : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, Named, testing::Values(1, 2, 3, 5, 8));
+
+TEST_P(Named, AllreduceGivesTheSumAsViewAndAsCopy) {
+  run_world(GetParam(), quick(), [](Context& context) {
+    for (int step = 0; step < 5; ++step) {
+      const std::vector<float> input(1000, static_cast<float>(context.rank() + 1));
+      std::vector<float> output(1000);
+      auto copied = context.engine().submit(allreduce("copied", input, &output));
+      auto viewed = context.engine().submit(allreduce("viewed", input, nullptr));
+      copied.wait();
+      viewed.wait();
+      EXPECT_THAT(output, testing::Each(sum_to(context.size())));
+      float value = 0;
+      ASSERT_EQ(viewed.result().size(), 4000U);
+      std::memcpy(&value, viewed.result().data() + 3996, sizeof value);
+      EXPECT_EQ(value, sum_to(context.size()));
+    }
+  });
+}
+
+TEST_P(Named, AnyOrderOfSubmissionOnEveryRank) {
+  run_world(GetParam(), quick(), [](Context& context) {
+    std::mt19937 random(static_cast<unsigned>(context.rank()));
+    for (int round = 0; round < 20; ++round) {
+      constexpr int kTensors = 12;
+      std::vector<std::vector<float>> inputs(kTensors), outputs(kTensors);
+      std::vector<int> order(kTensors);
+      for (int i = 0; i < kTensors; ++i) {
+        order[static_cast<std::size_t>(i)] = i;
+        inputs[static_cast<std::size_t>(i)].assign(static_cast<std::size_t>(1 + 7 * i), static_cast<float>((context.rank() + 1) * (i + 1)));
+        outputs[static_cast<std::size_t>(i)].resize(inputs[static_cast<std::size_t>(i)].size());
+      }
+      std::shuffle(order.begin(), order.end(), random);
+      std::vector<Work> works;
+      for (const int i : order) {
+        const auto at = static_cast<std::size_t>(i);
+        works.push_back(context.engine().submit(allreduce("t" + std::to_string(i), inputs[at], &outputs[at])));
+      }
+      for (auto& work : works) work.wait();
+      for (int i = 0; i < kTensors; ++i) {
+        EXPECT_THAT(outputs[static_cast<std::size_t>(i)], testing::Each(sum_to(context.size()) * static_cast<float>(i + 1)));
+      }
+    }
+  });
+}
+
+TEST_P(Named, BroadcastAllgatherAndBarrier) {
+  run_world(GetParam(), quick(), [](Context& context) {
+    const int root = context.size() - 1;
+    std::vector<float> data(100, context.rank() == root ? 7.0F : 0.0F);
+    Request broadcast = allreduce("broadcast", data, &data);
+    broadcast.kind = RequestKind::broadcast;
+    broadcast.root = root;
+    const std::vector<float> mine(static_cast<std::size_t>(context.rank() + 1), static_cast<float>(context.rank()));
+    Request gather = allreduce("gather", mine, nullptr);
+    gather.kind = RequestKind::allgather;
+    Request barrier;
+    barrier.name = "barrier";
+    barrier.kind = RequestKind::barrier;
+    auto broadcast_work = context.engine().submit(broadcast);
+    auto gather_work = context.engine().submit(gather);
+    auto barrier_work = context.engine().submit(barrier);
+    broadcast_work.wait();
+    gather_work.wait();
+    barrier_work.wait();
+    EXPECT_THAT(data, testing::Each(7.0F));
+    std::vector<float> expected;
+    for (int rank = 0; rank < context.size(); ++rank) expected.insert(expected.end(), static_cast<std::size_t>(rank + 1), static_cast<float>(rank));
+    std::vector<float> gathered(expected.size());
+    ASSERT_EQ(gather_work.result().size(), expected.size() * sizeof(float));
+    std::memcpy(gathered.data(), gather_work.result().data(), gather_work.result().size());
+    EXPECT_EQ(gathered, expected);
+  });
+}
+
+TEST(NamedErrors, ADifferenceIsAnErrorOnEveryRankAndDisturbsNothing) {
+  run_world(3, quick(), [](Context& context) {
+    const std::vector<float> input(8, 1.0F);
+    std::vector<float> output(8);
+    const auto expect_mismatch = [&](const std::string& name, auto change, const std::string& text) {
+      Request request = allreduce(name, input, &output);
+      if (context.rank() == 2) change(request);
+      auto other = context.engine().submit(allreduce("other", input, nullptr));
+      auto work = context.engine().submit(request);
+      try {
+        work.wait();
+        ADD_FAILURE() << name << ": no error on rank " << context.rank();
+      } catch (const MismatchError& error) {
+        EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("'" + name + "'"), testing::HasSubstr(text),
+                                                 testing::HasSubstr("rank 2")));
+      }
+      other.wait();
+      auto again = context.engine().submit(allreduce(name, input, &output));
+      again.wait();
+      EXPECT_THAT(output, testing::Each(3.0F));
+    };
+    expect_mismatch("shape", [](Request& request) { request.sizes = {4, 2}; }, "shape [8] on rank 0, [4, 2]");
+    expect_mismatch("dtype", [](Request& request) { request.dtype = DType::i32; }, "dtype f32 on rank 0, i32");
+    expect_mismatch("op", [](Request& request) { request.op = ReduceOp::max; }, "reduction sum on rank 0, max");
+    expect_mismatch("scale", [](Request& request) { request.prescale = 0.5; }, "prescale 1 on rank 0, 0.5");
+    expect_mismatch("strides", [](Request& request) { request.strides = {2}; }, "strides [] on rank 0, [2]");
+    expect_mismatch("kind", [](Request& request) { request.kind = RequestKind::broadcast; }, "operation allreduce");
+  });
+}
+
+TEST(NamedErrors, ADuplicateNameIsRefusedAtOnce) {
+  run_world(2, quick(), [](Context& context) {
+    const std::vector<float> input(8, 1.0F);
+    Request barrier;
+    barrier.kind = RequestKind::barrier;
+    if (context.rank() == 0) {
+      auto first = context.engine().submit(allreduce("same", input, nullptr));
+      EXPECT_THROW(context.engine().submit(allreduce("same", input, nullptr)), UsageError);
+      barrier.name = "go";
+      context.engine().submit(barrier).wait();
+      first.wait();
+    } else {
+      barrier.name = "go";
+      context.engine().submit(barrier).wait();
+      context.engine().submit(allreduce("same", input, nullptr)).wait();
+    }
+  });
+}
+
+TEST(NamedErrors, BadRequestsAreRefusedBeforeAnythingIsSent) {
+  run_world(1, quick(), [](Context& context) {
+    const std::vector<float> input(8, 1.0F);
+    EXPECT_THROW(context.engine().submit(allreduce("", input, nullptr)), UsageError);
+    EXPECT_THROW(context.engine().submit(allreduce("gradients/0", input, nullptr)), UsageError);
+    Request request = allreduce("negative", input, nullptr);
+    request.sizes = {-1};
+    EXPECT_THROW(context.engine().submit(request), UsageError);
+    request = allreduce("scaled integers", input, nullptr);
+    request.dtype = DType::i32;
+    request.prescale = 0.5;
+    EXPECT_THROW(context.engine().submit(request), UsageError);
+    request = allreduce("root", input, nullptr);
+    request.kind = RequestKind::broadcast;
+    request.root = 1;
+    EXPECT_THROW(context.engine().submit(request), UsageError);
+  });
+}
+
+TEST(Control, NegotiationIsLogarithmicallyDeep) {
+  run_world(32, quick(CoordinatorMode::never), [](Context& context) {
+    const std::vector<float> input(8, 1.0F);
+    context.engine().submit(allreduce("x", input, nullptr)).wait();
+    // Depth of the tree of 32 ranks is 5: five messages up, at most five down.
+    EXPECT_LE(context.counters().at("control_depth_max"), 10U);
+    EXPECT_LE(context.counters().at("control_messages"), 3U);
+  });
+}
+
+TEST(Lifetime, TwoWorldsAtOnceAndAgain) {
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    auto first = Context::create_local(2, quick());
+    auto second = Context::create_local(2, quick());
+    run_ranks(2, [&](int rank) {
+      for (auto* world : {&first, &second}) {
+        auto& context = *(*world)[static_cast<std::size_t>(rank)];
+        const std::vector<float> input(8, 1.0F);
+        std::vector<float> output(8);
+        context.engine().submit(allreduce("x", input, &output)).wait();
+        EXPECT_THAT(output, testing::Each(2.0F));
+      }
+    });
+  }
+}
+
+}  // namespace
+}  // namespace kolo::test

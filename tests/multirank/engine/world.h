@@ -1,0 +1,36 @@
+#pragma once
+// A world of ranks that are threads, for tests of the engine.
+#include <memory>
+#include <vector>
+
+#include "kolo/kolo.h"
+#include "support/thread_ranks.h"
+
+namespace kolo::test {
+
+inline Config quick(CoordinatorMode mode = CoordinatorMode::automatic) {
+  Config config;
+  config.timeout = std::chrono::seconds(20);
+  config.stall_warning = std::chrono::seconds(5);
+  config.coordinator = mode;
+  config.log_sink = [](LogLevel, std::string_view) {};
+  return config;
+}
+
+// Runs `body(context)` on every rank of a new world.
+template <class Body>
+void run_world(int ranks, const Config& config, Body body) {
+  auto contexts = Context::create_local(ranks, config);
+  run_ranks(ranks, [&](int rank) { body(*contexts[static_cast<std::size_t>(rank)]); });
+}
+
+inline Request allreduce(const std::string& name, const std::vector<float>& input, std::vector<float>* output) {
+  Request request;
+  request.name = name;
+  request.sizes = {static_cast<std::int64_t>(input.size())};
+  request.input = input.data();
+  request.output = output == nullptr ? nullptr : output->data();
+  return request;
+}
+
+}  // namespace kolo::test

@@ -1,0 +1,78 @@
+# Run by ctest with WAY=find_package or add_subdirectory: builds the program in consumer/ against this kolo, and runs it.
+function(run)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE status)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "failed (${status}): ${ARGN}")
+  endif()
+endfunction()
+
+# Installed files name neither the source nor the build: they must work on another machine.
+function(check_relocatable prefix)
+  file(GLOB_RECURSE files ${prefix}/*.cmake ${prefix}/*.h)
+  foreach(file IN LISTS files)
+    file(READ ${file} text)
+    foreach(folder ${KOLO_SOURCE} ${KOLO_BUILD})
+      string(FIND "${text}" "${folder}/" position)
+      if(NOT position EQUAL -1)
+        message(FATAL_ERROR "${file} names ${folder}")
+      endif()
+    endforeach()
+  endforeach()
+  find_program(readelf readelf)
+  file(GLOB libraries ${prefix}/lib*/*.so ${prefix}/lib*/*/*.so ${prefix}/bin/*)
+  foreach(library IN LISTS libraries)
+    execute_process(COMMAND ${readelf} -d ${library} OUTPUT_VARIABLE text)
+    string(REGEX MATCH "RUNPATH[^\n]*" runpath "${text}")
+    if(NOT runpath MATCHES "\\[\\$ORIGIN[^:]*\\]")
+      message(FATAL_ERROR "${library}: its runpath is '${runpath}'")
+    endif()
+  endforeach()
+  file(GLOB_RECURSE torch_headers ${prefix}/include/kolo/torch/*.h)
+  if(NOT TORCH AND torch_headers)
+    message(FATAL_ERROR "installed without LibTorch, and yet with ${torch_headers}")
+  endif()
+endfunction()
+
+file(REMOVE_RECURSE ${SCRATCH})
+file(COPY ${CMAKE_CURRENT_LIST_DIR}/consumer DESTINATION ${SCRATCH})
+set(configure ${CMAKE_COMMAND} -S ${SCRATCH}/consumer -G ${GENERATOR} -D CMAKE_BUILD_TYPE=Release
+  -D CMAKE_CXX_COMPILER=${COMPILER} -D CMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} -D CONSUMER_WAY=${WAY}
+  -D CONSUMER_TORCH=${TORCH})
+
+if(WAY STREQUAL find_package)
+  run(${CMAKE_COMMAND} --install ${KOLO_BUILD} --prefix ${SCRATCH}/first)
+  # Moved after it was installed: nothing may depend on where it was.
+  file(RENAME ${SCRATCH}/first ${SCRATCH}/prefix)
+  check_relocatable(${SCRATCH}/prefix)
+  list(APPEND configure -D CMAKE_PREFIX_PATH=${SCRATCH}/prefix)
+else()
+  list(APPEND configure -D KOLO_SOURCE=${KOLO_SOURCE})
+  if(NOT TORCH)
+    list(APPEND configure -D KOLO_WITH_TORCH=OFF)
+  endif()
+endif()
+
+if(WAY STREQUAL find_package AND TORCH)
+  # Asked for and not there is an error that says what to do.
+  execute_process(
+    COMMAND ${CMAKE_COMMAND} -E env --unset=KOLO_TORCH_DIR --unset=CMAKE_PREFIX_PATH
+      ${configure} -B ${SCRATCH}/without -D CONSUMER_HIDES_TORCH=ON
+    RESULT_VARIABLE status OUTPUT_QUIET ERROR_VARIABLE said)
+  if(status EQUAL 0 OR NOT said MATCHES "KOLO_TORCH_DIR")
+    message(FATAL_ERROR "a missing LibTorch is not reported well: ${status} ${said}")
+  endif()
+endif()
+
+run(${configure} -B ${SCRATCH}/build)
+run(${CMAKE_COMMAND} --build ${SCRATCH}/build --parallel 2)
+# Programs of a consumer go where the consumer wants them, and kolo brings no tests, tools or examples of its own.
+if(NOT EXISTS ${SCRATCH}/build/consumer)
+  message(FATAL_ERROR "the consumer's program is not in its build folder")
+endif()
+if(EXISTS ${SCRATCH}/build/bin)
+  message(FATAL_ERROR "kolo put programs into the consumer's build")
+endif()
+run(${SCRATCH}/build/consumer)
+if(TORCH)
+  run(${SCRATCH}/build/torch_consumer)
+endif()

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Documents against the project: links lead somewhere, commands exist, every KOLO_ name is one that the code knows."""
+import re
+import sys
+
+from common import main
+
+PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs", "docker", "tests", "bench", "examples")
+
+
+def outside_code(text):
+    """Markdown with code blocks and code spans blanked, line by line."""
+    text = re.sub(r"^```.*?^```", lambda m: "\n" * m.group(0).count("\n"), text, flags=re.S | re.M)
+    return re.sub(r"`[^`\n]*`", "", text)
+
+
+def anchors(text):
+    """Names that GitHub gives the headings."""
+    for line in text.splitlines():
+        if re.match(r"#+ ", line):
+            heading = re.sub(r"[^\w\- ]", "", line.lstrip("#").strip().lower().replace("`", ""))
+            yield heading.replace(" ", "-")
+
+
+def bad_links(project, page):
+    for number, line in enumerate(outside_code(project.text(page)).splitlines(), 1):
+        for target in re.findall(r"\]\(([^)\s]+)\)", line):
+            if re.match(r"[a-z]+:", target):
+                continue
+            path, _, anchor = target.partition("#")
+            file = (project.root / page).parent / path if path else project.root / page
+            if not file.exists():
+                yield f"{page}:{number}: link to {target}, which does not exist"
+            elif anchor and anchor not in anchors(file.read_text(encoding="utf-8")):
+                yield f"{page}:{number}: {path or page} has no heading '{anchor}'"
+
+
+def commands(text):
+    """(line number, words) of the lines in fenced shell blocks and of code spans that run something of the project."""
+    inside = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith("```"):
+            inside = not inside and line.strip() in ("```", "```sh", "```bash", "```console")
+            continue
+        pieces = [line.split("#")[0].strip().removeprefix("$ ")] if inside else re.findall(r"`([^`]+)`", line)
+        for piece in pieces:
+            yield number, piece.split()
+
+
+def bad_commands(project, page):
+    cmake = "\n".join(project.text(name) for name in project.files(endings=("CMakeLists.txt", ".cmake")))
+    tools = "\n".join(project.text(name) for name in project.code("tools"))
+    for number, words in commands(project.text(page)):
+        for position, word in enumerate(words):
+            word = word.removeprefix("./").rstrip(".,;:")
+            script = re.fullmatch(r"(script/[a-z_]+|\.ci/run|tests/support/hosts/[a-z_]+)", word)
+            program = re.fullmatch(r"build/(?:release|debug|asan|tsan|<preset>)/bin/([a-z0-9_]+)", word)
+            if script and not project.has(word):
+                yield f"{page}:{number}: {word} does not exist"
+            if program and not re.search(rf"[( ]{program.group(1)}\b", cmake):
+                yield f"{page}:{number}: no program {program.group(1)} is built"
+            if program and program.group(1) == "kolo" and len(words) > position + 1:
+                subcommand = words[position + 1]
+                if re.fullmatch(r"[a-z]+", subcommand) and f'add_subcommand("{subcommand}"' not in tools:
+                    yield f"{page}:{number}: kolo has no subcommand {subcommand}"
+
+
+def known_names(project):
+    """Names that the code or the build knows: literals, and one for each field of Config."""
+    places = ("CMakeLists.txt", "CMakePresets.json", "cmake", "include", "src", "script", "tools", "examples", "tests", "kernels")
+    names = set()
+    for path in project.files(*places, endings=(".h", ".cpp", ".txt", ".cmake", ".in", ".json", ".sh", ".py")) + [
+        name for name in project.files("script") if "." not in name
+    ]:
+        names |= set(re.findall(r"\bKOLO_[A-Z0-9_]+\b", project.text(path)))
+    if project.has("include/kolo/config.h"):
+        fields = re.findall(r"^  [\w:<>]+(?: [\w:<>]+)* (\w+)(?: =|\{|;)", project.text("include/kolo/config.h"), re.M)
+        names |= {"KOLO_" + field.upper() for field in fields}
+    return names
+
+
+def bad_names(project, page, known):
+    for number, line in enumerate(project.text(page).splitlines(), 1):
+        for name in re.findall(r"\bKOLO_[A-Z0-9_]*[A-Z0-9]\b(?![_*{])", line):
+            if name not in known:
+                yield f"{page}:{number}: {name} is known nowhere in the code"
+
+
+def untested_examples(project):
+    """C++ in README.md that calls kolo must stand word for word in the program that tests/package builds."""
+    if not project.has("README.md"):
+        return
+    programs = [project.text(name) for name in project.code("tests/package")]
+    for block in re.findall(r"^```cpp\n(.*?)^```", project.text("README.md"), re.S | re.M):
+        if "kolo::" in block and not any(block in program for program in programs):
+            yield f"README.md: this example is not built by tests/package: {block.splitlines()[0]}"
+
+
+def check(project):
+    yield from untested_examples(project)
+    known = known_names(project)
+    for page in project.files(*PAGES, endings=".md"):
+        yield from bad_links(project, page)
+        yield from bad_commands(project, page)
+        yield from bad_names(project, page, known)
+
+
+CONFIG = "struct Config {\n  std::size_t bucket_bytes = 1;\n  std::chrono::milliseconds timeout{1};\n  LogSink log_sink;\n};\n"
+BAD = [
+    ({"README.md": "```cpp\nkolo::x();\n```\n", "tests/package/a.cpp": "kolo::y();\n"}, "not built by tests/package"),
+    ({"README.md": "[x](docs/none.md)\n"}, "link to docs/none.md"),
+    ({"README.md": "[x](a.md#two)\n", "a.md": "# One\n"}, "no heading 'two'"),
+    ({"README.md": "```sh\n$ script/none\n```\n"}, "script/none does not exist"),
+    ({"README.md": "Run `build/release/bin/none`.\n"}, "no program none"),
+    ({"README.md": "```\nbuild/release/bin/kolo none\n```\n", "tools/CMakeLists.txt": "add_executable(kolo x)"}, "no subcommand none"),
+    ({"README.md": "Set KOLO_BUCKET_SIZE.\n", "include/kolo/config.h": CONFIG}, "KOLO_BUCKET_SIZE is known nowhere"),
+]
+GOOD = {
+    "README.md": "# A b\n[x](#a-b) [y](https://z) `[n](m)`\n```sh\n$ script/test  # x\n```\nKOLO_BUCKET_BYTES KOLO_TIMEOUT KOLO_* KOLO_WITH_X\n",
+    "script/test": "",
+    "include/kolo/config.h": CONFIG,
+    "CMakeLists.txt": "option(KOLO_WITH_X x ON)",
+    "docs/b.md": "```\nbuild/release/bin/kolo data synth DIR\n```\n",
+    "tools/CMakeLists.txt": "add_executable(kolo_tool kolo.cpp)\nset_target_properties(kolo_tool PROPERTIES OUTPUT_NAME kolo)",
+    "tools/data.cpp": 'app.add_subcommand("data", "x");',
+}
+if __name__ == "__main__":
+    sys.exit(main(check, BAD, GOOD))

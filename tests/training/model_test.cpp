@@ -1,0 +1,322 @@
+// What the binding does between ranks: same start, named tensors, and gradients that differ from rank to rank.
+#include <gmock/gmock.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/adagrad.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/rmsprop.h>
+#include <torch/optim/sgd.h>
+#include <torch/types.h>
+
+#include "kolo/context.h"
+#include "kolo/error.h"
+#include "kolo/torch/torch.h"
+#include "support/thread_ranks.h"
+
+namespace {
+
+using kolo::Context;
+using kolo::DistributedOptimizer;
+using kolo::NamedTensors;
+using testing::HasSubstr;
+
+void on_ranks(int ranks, const std::function<void(Context&)>& body) {
+  auto contexts = Context::create_local(ranks);
+  kolo::test::run_ranks(ranks, [&](int rank) { body(*contexts[static_cast<std::size_t>(rank)]); });
+}
+
+at::Tensor filled(std::vector<std::int64_t> sizes, double value) {
+  return torch::full(sizes, value, torch::kFloat64);
+}
+
+at::Tensor weight(std::vector<std::int64_t> sizes = {3}) { return filled(std::move(sizes), 1).requires_grad_(true); }
+
+std::shared_ptr<torch::optim::SGD> sgd(std::vector<at::Tensor> tensors) {
+  return std::make_shared<torch::optim::SGD>(std::move(tensors), torch::optim::SGDOptions(0.5));
+}
+
+TEST(Model, ParametersAndBuffersBecomeTheRoots) {
+  on_ranks(3, [](Context& context) {
+    torch::nn::Sequential model(torch::nn::Linear(4, 5), torch::nn::BatchNorm1d(5));
+    const torch::NoGradGuard no_grad;
+    for (auto& [name, tensor] : kolo::model_tensors(*model)) at::Tensor(tensor).fill_(context.rank() + 1);
+    kolo::broadcast_parameters(context, *model, 2);
+    for (auto& [name, tensor] : kolo::model_tensors(*model)) EXPECT_TRUE(tensor.eq(3).all().item<bool>()) << name;
+  });
+}
+
+TEST(Model, TensorsThatAreNotDenseAreBroadcastToo) {
+  on_ranks(2, [](Context& context) {
+    const at::Tensor whole = filled({4, 4}, context.rank());
+    kolo::broadcast_parameters(context, NamedTensors{{"column", whole.select(1, 2)}}, 1);
+    EXPECT_DOUBLE_EQ(whole.sum().item<double>(), context.rank() == 0 ? 4 : 16);
+  });
+}
+
+TEST(Model, TheFirstDifferenceIsNamedOnEveryRank) {
+  on_ranks(3, [](Context& context) {
+    const auto odd = [&](auto one, auto other) { return context.rank() == 2 ? other : one; };
+    const std::vector<std::pair<NamedTensors, std::string>> cases = {
+        {{{"a", filled({2}, 0)}, {"b", filled(odd(std::vector<std::int64_t>{3}, std::vector<std::int64_t>{4}), 0)}}, "'b'"},
+        {{{odd("c", "d"), filled({2}, 0)}}, "'d'"},
+        {{{"e", filled({2}, 0).to(odd(torch::kFloat32, torch::kFloat64))}}, "Double"},
+        {{{"f", odd(filled({2, 3}, 0), filled({3, 2}, 0).t())}}, "strides"},
+        {odd(NamedTensors{{"g", filled({1}, 0)}}, NamedTensors{}), "no further tensor"}};
+    for (const auto& [tensors, expected] : cases) {
+      try {
+        kolo::verify_model(context, tensors);
+        ADD_FAILURE() << "no MismatchError: " << expected;
+      } catch (const kolo::MismatchError& error) {
+        EXPECT_THAT(error.what(), HasSubstr(expected));
+        EXPECT_THAT(error.what(), HasSubstr("rank 2"));
+      }
+    }
+    kolo::verify_model(context, NamedTensors{{"same", filled({2}, context.rank())}});
+  });
+}
+
+template <class Optimizer, class Options>
+void expect_state_travels(Options options) {
+  on_ranks(2, [&](Context& context) {
+    at::Tensor w = weight({5});
+    Optimizer optimizer({w}, options);
+    const auto train = [&](int steps) {
+      for (int i = 0; i < steps; ++i) {
+        w.mutable_grad() = filled({5}, i + 1);
+        optimizer.step();
+      }
+    };
+    if (context.rank() == 0) {
+      train(3);
+      optimizer.param_groups()[0].options().set_lr(0.03125);
+    }
+    const at::Tensor before = w.detach().clone();
+    kolo::broadcast_optimizer_state(context, optimizer, 0);
+    EXPECT_TRUE(torch::equal(w, before)) << "weights were touched";
+    EXPECT_DOUBLE_EQ(optimizer.param_groups()[0].options().get_lr(), 0.03125);
+    kolo::broadcast_parameters(context, NamedTensors{{"w", w}});
+    train(2);  // the same from here on only if momenta and step counts are
+    const at::Tensor mine = w.detach().clone();
+    kolo::broadcast_parameters(context, NamedTensors{{"w", w}});
+    EXPECT_TRUE(torch::equal(w, mine));
+  });
+}
+
+TEST(OptimizerState, Travels) {
+  expect_state_travels<torch::optim::SGD>(torch::optim::SGDOptions(0.1).momentum(0.9));
+  expect_state_travels<kolo::FusedSGD>(torch::optim::SGDOptions(0.1).momentum(0.9));
+  expect_state_travels<torch::optim::Adam>(torch::optim::AdamOptions(0.1).amsgrad(true));
+  expect_state_travels<torch::optim::AdamW>(torch::optim::AdamWOptions(0.1));
+  expect_state_travels<torch::optim::RMSprop>(torch::optim::RMSpropOptions(0.1).momentum(0.5));
+  expect_state_travels<torch::optim::Adagrad>(torch::optim::AdagradOptions(0.1));
+}
+
+TEST(OptimizerState, OptimizersThatDifferAreAMismatchOnEveryRank) {
+  on_ranks(2, [](Context& context) {
+    auto optimizer = context.rank() == 0 ? sgd({weight()}) : sgd({weight(), weight()});
+    EXPECT_THROW(kolo::broadcast_optimizer_state(context, *optimizer), kolo::MismatchError);
+  });
+}
+
+TEST(Ops, NamedTensorsInAnyOrder) {
+  on_ranks(3, [](Context& context) {
+    const at::Tensor x = filled({4}, context.rank());
+    const at::Tensor y = filled({2, 3}, context.rank() + 1).t();
+    if (context.rank() % 2 == 0) {
+      auto first = kolo::allreduce_async(context, x, "x", kolo::ReduceOp::sum);
+      auto second = kolo::allreduce_async(context, y, "y", kolo::ReduceOp::max);
+      second.wait();
+      first.wait();
+    } else {
+      auto second = kolo::allreduce_async(context, y, "y", kolo::ReduceOp::max);
+      auto first = kolo::allreduce_async(context, x, "x", kolo::ReduceOp::sum);
+      first.wait();
+      second.wait();
+    }
+    EXPECT_TRUE(x.eq(3).all().item<bool>());
+    EXPECT_TRUE(y.eq(3).all().item<bool>());
+    EXPECT_TRUE(kolo::broadcast_(context, filled({2}, context.rank()), "b", 1).eq(1).all().item<bool>());
+    const auto metrics = kolo::allreduce_metrics(context, {1.0 * context.rank(), 5}, "m");
+    EXPECT_THAT(metrics, testing::ElementsAre(1, 5));
+  });
+}
+
+TEST(Ops, AllgatherOfUnevenTensors) {
+  on_ranks(3, [](Context& context) {
+    const at::Tensor all = kolo::allgather(context, filled({context.rank() + 1, 2}, context.rank()), "g");
+    const at::Tensor expected =
+        torch::cat({filled({1, 2}, 0), filled({2, 2}, 1), filled({3, 2}, 2)});
+    EXPECT_TRUE(torch::equal(all, expected));
+  });
+}
+
+TEST(Ops, StridedViewsAreReducedInPlace) {
+  on_ranks(2, [](Context& context) {
+    const at::Tensor whole = filled({4, 4}, 1);
+    kolo::allreduce_(context, whole.select(1, 0), "column", kolo::ReduceOp::sum);
+    EXPECT_DOUBLE_EQ(whole.sum().item<double>(), 20);
+    EXPECT_THROW(kolo::allreduce_(context, torch::zeros({2}, torch::kComplexFloat), "z"), kolo::UsageError);
+  });
+}
+
+TEST(Ops, TheTensorOutlivesItsHandle) {
+  on_ranks(2, [](Context& context) {
+    {
+      auto dropped = kolo::allreduce_async(context, filled({1 << 16}, 1), "dropped");
+    }
+    EXPECT_TRUE(kolo::allreduce_(context, filled({2}, context.rank()), "next", kolo::ReduceOp::sum).eq(1).all().item<bool>());
+  });
+}
+
+// Rounds in which ranks contribute different parameters, before and after the plan is frozen.
+TEST(Rounds, MissingGradientsCountAsZeros) {
+  on_ranks(2, [](Context& context) {
+    at::Tensor a = weight();
+    at::Tensor b = weight();
+    at::Tensor c = weight();
+    DistributedOptimizer optimizer(context, sgd({a, b, c}), NamedTensors{{"a", a}, {"b", b}, {"c", c}});
+    for (int step = 0; step < 6; ++step) {
+      const bool uneven = step % 2 == 1;
+      optimizer.zero_grad();
+      at::Tensor loss = a.sum() * (context.rank() + 1);
+      if (!uneven || context.rank() == 1) loss = loss + b.sum() * 4;
+      loss.backward();
+      optimizer.synchronize();
+      EXPECT_TRUE(a.grad().eq(1.5).all().item<bool>()) << step;
+      EXPECT_TRUE(b.grad().eq(uneven ? 2 : 4).all().item<bool>()) << step;
+      EXPECT_FALSE(c.grad().defined()) << step;
+      optimizer.step();
+    }
+  });
+}
+
+TEST(Rounds, SumPrescaleAndPostscale) {
+  on_ranks(3, [](Context& context) {
+    at::Tensor a = weight();
+    kolo::DistributedOptions options{.op = kolo::ReduceOp::sum, .prescale = 0.5, .postscale = 4};
+    DistributedOptimizer optimizer(context, sgd({a}), NamedTensors{{"a", a}}, options);
+    for (int step = 0; step < 4; ++step) {
+      optimizer.zero_grad();
+      (a * (context.rank() + 1)).sum().backward();
+      optimizer.step();
+      EXPECT_TRUE(a.grad().eq(12).all().item<bool>());
+    }
+  });
+}
+
+TEST(Rounds, FreezingThawingAndAddingOnAllRanks) {
+  on_ranks(2, [](Context& context) {
+    at::Tensor a = weight();
+    at::Tensor b = weight();
+    DistributedOptimizer optimizer(context, sgd({a, b}), NamedTensors{{"a", a}, {"b", b}});
+    at::Tensor c = weight({2, 2});
+    for (int step = 0; step < 9; ++step) {
+      if (step == 3) b.requires_grad_(false);
+      if (step == 6) b.requires_grad_(true);
+      if (step == 7) optimizer.add_param_group(torch::optim::OptimizerParamGroup(std::vector<at::Tensor>{c}), {{"c", c}});
+      optimizer.zero_grad();
+      ((a.sum() + b.sum() + c.sum()) * (2 * context.rank())).backward();
+      optimizer.step();
+      EXPECT_TRUE(a.grad().eq(1).all().item<bool>()) << step;
+      EXPECT_EQ(b.grad().defined(), step < 3 || step >= 6) << step;
+      EXPECT_TRUE(!b.grad().defined() || b.grad().eq(1).all().item<bool>()) << step;
+      EXPECT_TRUE(step < 7 || c.grad().eq(1).all().item<bool>()) << step;
+      if (step < 7) c.mutable_grad() = at::Tensor();
+    }
+  });
+}
+
+TEST(Rounds, TablesThatDifferAreAMismatch) {
+  on_ranks(2, [](Context& context) {
+    at::Tensor a = weight();
+    at::Tensor b = weight();
+    auto inner = context.rank() == 0 ? sgd({a}) : sgd({a, b});
+    EXPECT_THROW(DistributedOptimizer(context, inner, NamedTensors{{"a", a}, {"b", b}}), kolo::MismatchError);
+    DistributedOptimizer optimizer(context, sgd({a, b}), NamedTensors{{"a", a}, {"b", b}});
+    for (int step = 0; step < 3; ++step) {
+      optimizer.zero_grad();
+      (a.sum() + b.sum()).backward();
+      optimizer.step();
+    }
+    if (context.rank() == 1) b.requires_grad_(false);
+    optimizer.zero_grad();
+    a.sum().backward();
+    EXPECT_THROW(optimizer.step(), kolo::MismatchError);
+    b.requires_grad_(true);  // they agree again
+    optimizer.zero_grad();
+    ((a.sum() + b.sum()) * (context.rank() + 1)).backward();
+    optimizer.step();
+    EXPECT_TRUE(b.grad().eq(1.5).all().item<bool>());
+  });
+}
+
+TEST(Rounds, AnExceptionInTrainingCodeReachesThePeers) {
+  on_ranks(2, [](Context& context) {
+    at::Tensor a = weight();
+    DistributedOptimizer optimizer(context, sgd({a}), NamedTensors{{"a", a}});
+    const auto train = [&](int step) {
+      optimizer.zero_grad();
+      (a * 2.0).sum().backward();
+      if (step == 3 && context.rank() == 1) throw std::runtime_error("out of data");
+      optimizer.step();
+    };
+    for (int step = 0; step < 6; ++step) {
+      if (step != 3) {
+        context.run([&] { train(step); });
+        EXPECT_TRUE(a.grad().eq(2).all().item<bool>()) << step;
+        continue;
+      }
+      try {
+        context.run([&] { train(step); });
+        ADD_FAILURE() << "no exception";
+      } catch (const kolo::PeerFailedError& error) {
+        EXPECT_EQ(context.rank(), 0);
+        EXPECT_THAT(error.what(), HasSubstr("out of data"));
+      } catch (const std::runtime_error& error) {
+        EXPECT_EQ(context.rank(), 1);
+        EXPECT_STREQ(error.what(), "out of data");
+      }
+    }
+  });
+}
+
+TEST(Rounds, TwoOptimizersOnOneContext) {
+  on_ranks(2, [](Context& context) {
+    at::Tensor g = weight();
+    at::Tensor d = weight({5});
+    DistributedOptimizer generator(context, sgd({g}), NamedTensors{{"weight", g}});
+    DistributedOptimizer critic(context, sgd({d}), NamedTensors{{"weight", d}});
+    for (int step = 0; step < 4; ++step) {
+      critic.zero_grad();
+      generator.zero_grad();
+      ((d.sum() + g.sum()) * (2 * context.rank())).backward();
+      critic.step();
+      generator.step();
+      EXPECT_TRUE(d.grad().eq(1).all().item<bool>());
+      EXPECT_TRUE(g.grad().eq(1).all().item<bool>());
+    }
+  });
+}
+
+TEST(Rounds, KeptGradientsSurviveOnSeveralRanks) {
+  on_ranks(2, [](Context& context) {
+    at::Tensor a = weight({1000});
+    DistributedOptimizer optimizer(context, sgd({a}), NamedTensors{{"a", a}});
+    std::vector<at::Tensor> kept;
+    for (int step = 0; step < 5; ++step) {
+      optimizer.zero_grad(step % 2 == 0);
+      (a * (step + context.rank())).sum().backward();
+      optimizer.step();
+      if (step % 2 == 0) kept.push_back(a.grad());
+      EXPECT_TRUE(a.grad().eq(step + 0.5).all().item<bool>());
+      if (step % 2 == 0) a.mutable_grad() = a.grad().clone();
+    }
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      EXPECT_TRUE(kept[i].eq(2.0 * static_cast<double>(i) + 0.5).all().item<bool>());
+    }
+  });
+}
+
+}  // namespace

@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""Runs the trainer as a user does, tiny, and checks what it wrote: trainer_run.py CASE PROGRAM MPIRUN..."""
+import json
+import math
+import os
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+
+TINY = ["--arch", "resnet18", "--image-size", "32", "--threads", "1", "--workers", "1", "--log-interval", "3"]
+SYNTHETIC = TINY + ["--data", "synthetic:host", "--classes", "5", "--batch", "4"]
+
+
+class Runner:
+    def __init__(self, program, mpirun, folder):
+        self.program, self.mpirun, self.folder, self.count = program, mpirun, folder, 0
+
+    def __call__(self, ranks, *options):
+        """The JSON lines and the printed text of one run."""
+        self.count += 1
+        path = os.path.join(self.folder, f"{self.count}.jsonl")
+        command = [*self.mpirun, "-np", str(ranks), self.program, *map(str, options), "--json", path]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=240)
+        if done.returncode != 0:
+            sys.exit(f"{' '.join(command)} returned {done.returncode}:\n{done.stdout}")
+        with open(path) as file:
+            return [json.loads(line) for line in file], done.stdout
+
+
+def of_kind(lines, kind):
+    return [line for line in lines if line["kind"] == kind]
+
+
+def losses(lines):
+    return [(line["step"], line["loss"]) for line in of_kind(lines, "step")]
+
+
+def expect(condition, text):
+    if not condition:
+        sys.exit("FAILED: " + text)
+
+
+def read_safetensors(path):
+    """Header of a safetensors file, and its tensors' sizes checked, with nothing but the format's definition."""
+    with open(path, "rb") as file:
+        size = struct.unpack("<Q", file.read(8))[0]
+        header = json.loads(file.read(size))
+        rest = len(file.read())
+    header.pop("__metadata__", None)
+    width = {"F32": 4, "I64": 8, "U8": 1}
+    for name, tensor in header.items():
+        begin, end = tensor["data_offsets"]
+        expect(end - begin == width[tensor["dtype"]] * math.prod(tensor["shape"]), f"{name} has a wrong length")
+    expect(max(t["data_offsets"][1] for t in header.values()) == rest, "the file is longer than its tensors")
+    return header
+
+
+def case_json(run):
+    recipe = ["--epochs", 2, "--warmup-epochs", 1, "--synthetic-images", 43, "--val-batch", 3]
+    lines, text = run(2, *SYNTHETIC, *recipe)
+    expect([line["kind"] for line in lines[:1]] == ["header"], "the first line is the header")
+    header = lines[0]
+    for field in ("arch", "ranks", "batch", "versions", "recipe"):
+        expect(field in header, f"the header has {field}")
+    expect((header["arch"], header["ranks"], header["batch"]) == ("resnet18", 2, 4), "the header's values")
+    steps = of_kind(lines, "step")
+    expect([s["step"] for s in steps] == list(range(10)), "43 images are 5 steps of 2 x 4, twice")
+    for field in ("step_ms", "data_ms", "exposed_ms", "images_per_s", "loss", "lr"):
+        expect(all(isinstance(s[field], (int, float)) for s in steps), f"every step has {field}")
+    for s in steps:
+        expect(abs(s["images_per_s"] - 8000 / s["step_ms"]) < 1e-6 * s["images_per_s"], "images/s is of the time measured")
+        expect(s["data_ms"] + s["exposed_ms"] <= s["step_ms"], "parts are not more than the whole")
+    expect(all(abs(s["lr"] - 0.1 * 8 / 256 * (i + 1) / 5) < 1e-12 for i, s in enumerate(steps[:5])), "warm-up")
+    epochs = of_kind(lines, "epoch")
+    expect([e["epoch"] for e in epochs] == [0, 1], "two epochs")
+    for e in epochs:
+        for field in ("train_loss", "val_loss", "top1", "top5", "images", "seconds"):
+            expect(isinstance(e[field], (int, float)), f"every epoch has {field}")
+        expect(e["images"] == 40, "images trained on")
+        expect(e["val_images"] == 4, "every validation image once, though 4 do not divide into batches of 3 a rank")
+        expect(e["top5"] == 1.0, "of five classes one of the best five is right")
+    mean = sum(s["loss"] for s in steps[:5]) / 5
+    expect(abs(mean - epochs[0]["train_loss"]) < 1e-4 * mean, "the epoch's loss is the mean of its steps'")
+    counters = of_kind(lines, "counters")
+    expect(len(counters) == 1, "one line of counters")
+    for name in ("control_messages", "bytes_on_wire", "bytes_copied", "plan_hits", "plan_misses", "minor_page_faults"):
+        expect(name in counters[0], f"counter {name}")
+    expect(counters[0]["plan_hits"] > 0, "steady steps run on the plan")
+    expect("epoch 2/2 done" in text and "\r" not in text, "plain lines when stdout is no terminal")
+    again, _ = run(2, *SYNTHETIC, *recipe)
+    expect(losses(again) == losses(lines), "two runs are equal")
+
+
+def case_resume(run):
+    recipe = [*SYNTHETIC, "--epochs", 3, "--warmup-epochs", 1, "--synthetic-images", 33, "--schedule", "cosine",
+              "--no-decay-norm-bias"]
+    whole, _ = run(2, *recipe)
+    # Stopped in the middle of the second epoch, and gone on from there.
+    folder = os.path.join(run.folder, "checkpoints")
+    begin, text = run(2, *recipe, "--steps", 6, "--checkpoint-dir", folder)
+    expect("checkpoint: " in text, "a checkpoint is written where --steps stops")
+    rest, _ = run(2, *recipe, "--resume", folder, "--checkpoint-dir", folder)
+    expect(losses(begin) + losses(rest) == losses(whole), f"resumed losses:\n{losses(begin) + losses(rest)}\n{losses(whole)}")
+    # The ranks' statistics were averaged in the middle of an epoch too: the same but for rounding.
+    for one, other in zip(of_kind(rest, "epoch"), of_kind(whole, "epoch")[1:], strict=True):
+        expect(abs(one["val_loss"] - other["val_loss"]) < 1e-3 * other["val_loss"], f"evaluation: {one} {other}")
+    # Stopped at an epoch's end.
+    other = os.path.join(run.folder, "other")
+    begin, _ = run(2, *recipe, "--steps", 4, "--checkpoint-dir", other)
+    rest, _ = run(2, *recipe, "--resume", other)
+    expect(losses(begin) + losses(rest) == losses(whole), "resumed at an epoch's end")
+    ends = [[e["val_loss"], e["top1"], e["train_loss"]] for e in of_kind(whole, "epoch")][1:]
+    expect([[e["val_loss"], e["top1"], e["train_loss"]] for e in of_kind(rest, "epoch")] == ends, "evaluation")
+    names = sorted(n for n in os.listdir(other) if n.startswith("checkpoint-"))
+    expect(len(names) == 1, f"one directory a checkpoint: {names}")
+    model = read_safetensors(os.path.join(other, names[0], "model.safetensors"))
+    expect(len(model) == 122 and model["fc.weight"]["shape"] == [5, 512], "torchvision's names")
+    expect(model["bn1.num_batches_tracked"] == {"dtype": "I64", "shape": [], "data_offsets":
+                                                model["bn1.num_batches_tracked"]["data_offsets"]}, "a scalar")
+    momentum = read_safetensors(os.path.join(other, names[0], "optimizer.safetensors"))
+    expect(len(momentum) == 62 and "momentum_buffer.layer4.1.conv2.weight" in momentum, "momentum by name")
+
+
+def case_folder(run):
+    """JPEG files, some of them broken; the files come from the `kolo` program beside the trainer."""
+    kolo = os.path.join(os.path.dirname(run.program), "kolo")
+    data = os.path.join(run.folder, "data")
+    subprocess.run([kolo, "data", "synth", data, "--classes", "3", "--images", "60", "--val-images", "11", "--size",
+                    "40"], check=True, timeout=120, stdout=subprocess.DEVNULL)
+    train = os.path.join(data, "train")
+    label = sorted(os.listdir(train))[1]
+    generator = random.Random(1)
+    with open(os.path.join(train, label, "broken.JPEG"), "wb") as file:
+        file.write(bytes(generator.randrange(256) for _ in range(300)))
+    lines, text = run(2, *TINY, "--data", data, "--batch", 5, "--epochs", 1, "--warmup-epochs", 0, "--checkpoint-dir",
+                      os.path.join(run.folder, "c"))
+    epochs = of_kind(lines, "epoch")
+    expect(epochs[0]["images"] == 60 and epochs[0]["val_images"] == 11, "images counted")
+    expect("broken.JPEG" in text, "the broken file is named")
+    expect(of_kind(lines, "counters")[0]["broken_files"] == 1, "and counted")
+    expect(lines[0]["classes"] == 3, "classes as the folder has them")
+    one, _ = run(1, *TINY, "--data", data, "--batch", 5, "--epochs", 1, "--warmup-epochs", 0, "--steps", 1, "--resume",
+                 os.path.join(run.folder, "c"))
+    expect(of_kind(one, "header"), "a checkpoint of two ranks loads into one")
+
+
+def case_alone(run):
+    device = [o if o != "synthetic:host" else "synthetic:device" for o in SYNTHETIC]
+    lines, _ = run(2, *device, "--sync", "off", "--steps", 4)
+    expect(len(of_kind(lines, "step")) == 4, "four steps")
+    expect(all(s["exposed_ms"] == 0 for s in of_kind(lines, "step")), "ranks alone wait for nobody")
+    jpeg = [o if o != "synthetic:host" else "synthetic:jpeg" for o in SYNTHETIC]
+    lines, _ = run(1, *jpeg, "--steps", 2, "--optimizer", "torch")
+    expect(len(of_kind(lines, "step")) == 2, "synthetic JPEGs")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as temporary:
+        globals()["case_" + sys.argv[1]](Runner(sys.argv[2], sys.argv[3:], temporary))
+    print("ok")

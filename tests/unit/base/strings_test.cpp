@@ -1,0 +1,34 @@
+#include "base/strings.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace kolo::base {
+namespace {
+
+TEST(Strings, EditDistance) {
+  EXPECT_EQ(edit_distance("", ""), 0u);
+  EXPECT_EQ(edit_distance("", "abc"), 3u);
+  EXPECT_EQ(edit_distance("abc", ""), 3u);
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
+  EXPECT_EQ(edit_distance("TIMEOUT", "TIMOUT"), 1u);
+}
+
+TEST(Strings, Nearest) {
+  constexpr std::array<std::string_view, 3> names{"bucket", "timeout", "bucked"};
+  EXPECT_EQ(nearest("timout", names), "timeout");
+  EXPECT_EQ(nearest("bucke", names), "bucket");  // the first of equals
+  EXPECT_EQ(nearest("x", {}), "");
+}
+
+TEST(Strings, Join) {
+  constexpr std::array<std::string_view, 2> parts{"a", "b"};
+  EXPECT_EQ(join(parts, ", "), "a, b");
+  EXPECT_EQ(join({}, ", "), "");
+}
+
+TEST(Strings, ToUpper) { EXPECT_EQ(to_upper("16mIb-ä"), "16MIB-ä"); }
+
+}  // namespace
+}  // namespace kolo::base

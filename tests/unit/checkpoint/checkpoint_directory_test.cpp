@@ -1,0 +1,211 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "kolo/checkpoint.h"
+#include "kolo/error.h"
+#include "support/temporary_folder.h"
+
+namespace kolo::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+std::string text_of(const fs::path& file) {
+  const auto content = read_file(file);
+  return {reinterpret_cast<const char*>(content.data()), content.size()};
+}
+
+fs::path save(CheckpointDirectory& directory, std::int64_t step, const std::string& text) {
+  return directory.save({step, step / 10, {{"arch", "resnet50"}}}, [&](const fs::path& folder) {
+    write_file(folder / "model.safetensors", text);
+    write_file(folder / "optimizer.safetensors", "optimizer of " + text);
+  });
+}
+
+std::size_t entries(const fs::path& folder) {
+  return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+}
+
+// Runs a save in a child process that is killed by SIGKILL from inside `write`.
+template <typename Write>
+void save_and_die(const fs::path& root, std::int64_t step, Write write) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    CheckpointDirectory(root).save({step, 0, {}}, write);
+    ::_exit(0);  // not reached
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+}
+
+TEST(WriteFile, ReplacesAndLeavesNothingElse) {
+  const test::TemporaryFolder folder;
+  write_file(folder.path() / "a", std::string_view("first, longer"));
+  write_file(folder.path() / "a", std::string_view("second"));
+  EXPECT_EQ(text_of(folder.path() / "a"), "second");
+  EXPECT_EQ(entries(folder.path()), 1U);
+}
+
+TEST(WriteFile, ErrorsCarryPathAndReason) {
+  EXPECT_THAT([] { write_file("/nowhere/at/all", std::string_view("x")); },
+              ThrowsMessage<BackendError>(::testing::AllOf(HasSubstr("/nowhere/at"), HasSubstr("No such file"))));
+  const test::TemporaryFolder folder;
+  fs::create_directory(folder.path() / "taken");
+  EXPECT_THROW(write_file(folder.path() / "taken", std::string_view("x")), BackendError);
+  EXPECT_EQ(entries(folder.path()), 1U) << "the temporary file is gone";
+}
+
+TEST(CheckpointDirectory, SavesAndFindsTheLatest) {
+  const test::TemporaryFolder folder;
+  CheckpointDirectory directory(folder.path() / "deep" / "root");
+  EXPECT_FALSE(directory.latest().has_value());
+  save(directory, 100, "hundred");
+  const fs::path newest = save(directory, 2000, "two thousand");
+  const auto found = directory.latest();
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->folder, newest);
+  EXPECT_EQ(found->info.step, 2000);
+  EXPECT_EQ(found->info.epoch, 200);
+  EXPECT_EQ(found->info.metadata.at("arch"), "resnet50");
+  EXPECT_EQ(text_of(found->folder / "model.safetensors"), "two thousand");
+  EXPECT_EQ(directory.list().size(), 2U);
+}
+
+TEST(CheckpointDirectory, KeepsTheLastFew) {
+  const test::TemporaryFolder folder;
+  CheckpointDirectory directory(folder.path(), {2});
+  for (const std::int64_t step : {10, 20, 30, 40}) save(directory, step, "x");
+  ASSERT_EQ(directory.list().size(), 2U);
+  EXPECT_EQ(directory.list()[0].info.step, 30);
+  save(directory, 5, "an earlier step, after going back");
+  ASSERT_EQ(directory.list().size(), 2U);
+  EXPECT_EQ(directory.list()[0].info.step, 5) << "what was just saved is never removed";
+  EXPECT_EQ(directory.list()[1].info.step, 40);
+  EXPECT_EQ(entries(folder.path()), 2U);
+}
+
+TEST(CheckpointDirectory, KeepZeroKeepsAll) {
+  const test::TemporaryFolder folder;
+  CheckpointDirectory directory(folder.path(), {0});
+  for (std::int64_t step = 0; step < 7; ++step) save(directory, step, "x");
+  EXPECT_EQ(directory.list().size(), 7U);
+}
+
+TEST(CheckpointDirectory, TheSameStepIsReplaced) {
+  const test::TemporaryFolder folder;
+  CheckpointDirectory directory(folder.path());
+  save(directory, 7, "old");
+  save(directory, 7, "new");
+  EXPECT_EQ(text_of(directory.latest()->folder / "model.safetensors"), "new");
+  EXPECT_EQ(entries(folder.path()), 1U);
+}
+
+TEST(CheckpointDirectory, WhatTheWriterThrowsChangesNothing) {
+  const test::TemporaryFolder folder;
+  CheckpointDirectory directory(folder.path());
+  save(directory, 1, "good");
+  const auto fail = [&] {
+    directory.save({2, 0, {}}, [](const fs::path& temporary) {
+      write_file(temporary / "model", std::string_view("half"));
+      throw std::runtime_error("out of ideas");
+    });
+  };
+  EXPECT_THAT(fail, ThrowsMessage<std::runtime_error>(HasSubstr("out of ideas")));
+  EXPECT_EQ(directory.latest()->info.step, 1);
+  EXPECT_EQ(entries(folder.path()), 1U);
+}
+
+TEST(CheckpointDirectory, FoldersAndManifestsInsideAreRefused) {
+  const test::TemporaryFolder folder;
+  CheckpointDirectory directory(folder.path());
+  EXPECT_THROW(directory.save({1, 0, {}}, [](const fs::path& path) { fs::create_directory(path / "sub"); }), UsageError);
+  EXPECT_THROW(directory.save({1, 0, {}}, [](const fs::path& path) { write_file(path / "manifest.json", ""); }), UsageError);
+  EXPECT_THROW(directory.save({-1, 0, {}}, [](const fs::path&) {}), UsageError);
+  EXPECT_EQ(entries(folder.path()), 0U);
+}
+
+TEST(CheckpointDirectory, KilledBetweenFilesLeavesTheOldOne) {
+  const test::TemporaryFolder folder;
+  CheckpointDirectory directory(folder.path());
+  save(directory, 1, "good");
+  save_and_die(folder.path(), 2, [](const fs::path& path) {
+    write_file(path / "model.safetensors", std::string_view("new"));
+    ::raise(SIGKILL);
+  });
+  save_and_die(folder.path(), 3, [](const fs::path&) { ::raise(SIGKILL); });
+  EXPECT_GT(entries(folder.path()), 1U) << "the test did not do what it says";
+  EXPECT_EQ(directory.latest()->info.step, 1);
+  EXPECT_EQ(directory.list().size(), 1U);
+  save(directory, 4, "after");
+  EXPECT_EQ(directory.latest()->info.step, 4);
+  EXPECT_EQ(entries(folder.path()), 2U) << "leftovers are removed by the next save";
+}
+
+TEST(CheckpointDirectory, KilledBeforeTheRenameLeavesTheOldOne) {
+  const test::TemporaryFolder folder;
+  CheckpointDirectory directory(folder.path());
+  const fs::path complete = save(directory, 1, "good");
+  fs::copy(complete, folder.path() / ".tmp-1-0", fs::copy_options::recursive);
+  EXPECT_EQ(directory.list().size(), 1U);
+  EXPECT_EQ(directory.latest()->folder, complete);
+}
+
+TEST(CheckpointDirectory, ATruncatedManifestAtAnyByteIsPassedOver) {
+  const test::TemporaryFolder folder;
+  CheckpointDirectory directory(folder.path());
+  save(directory, 1, "good");
+  const fs::path damaged = save(directory, 2, "to be damaged");
+  const std::string manifest = text_of(damaged / "manifest.json");
+  for (std::size_t size = 0; size + 2 < manifest.size(); ++size) {  // without its last newline it is still whole
+    fs::resize_file(damaged / "manifest.json", size);
+    ASSERT_EQ(directory.latest()->info.step, 1) << size;
+    write_file(damaged / "manifest.json", manifest);
+  }
+  EXPECT_EQ(directory.latest()->info.step, 2);
+}
+
+TEST(CheckpointDirectory, EveryKindOfDamageIsFoundAndNamed) {
+  const test::TemporaryFolder folder;
+  CheckpointDirectory directory(folder.path());
+  save(directory, 1, "good");
+  const fs::path victim = save(directory, 2, "to be damaged");
+  const fs::path model = victim / "model.safetensors";
+  const auto expect_skipped = [&](const char* reason) {
+    std::vector<std::string> skipped;
+    const auto found = directory.latest(&skipped);
+    ASSERT_TRUE(found.has_value());
+    EXPECT_EQ(found->info.step, 1);
+    ASSERT_EQ(skipped.size(), 1U);
+    EXPECT_THAT(skipped[0], ::testing::AllOf(HasSubstr(victim.string()), HasSubstr(reason)));
+  };
+  const std::string whole = text_of(model);
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    fs::resize_file(model, size);
+    expect_skipped("bytes where the manifest says");
+    write_file(model, whole);
+  }
+  std::string flipped = whole;
+  flipped[3] ^= 1;
+  write_file(model, flipped);
+  expect_skipped("does not match its checksum");
+  fs::remove(model);
+  expect_skipped("No such file");
+  write_file(model, whole);
+  std::string manifest = text_of(victim / "manifest.json");
+  manifest.replace(manifest.find("\"step\": 2"), 9, "\"step\": 3");
+  write_file(victim / "manifest.json", manifest);
+  expect_skipped("own checksum");
+  fs::remove(victim / "manifest.json");
+  expect_skipped("No such file");
+}
+
+}  // namespace
+}  // namespace kolo::checkpoint

@@ -1,0 +1,68 @@
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "cluster/launcher.h"
+#include "cluster/make.h"
+#include "cluster/placement.h"
+#include "kolo/error.h"
+#include "support/thread_ranks.h"
+
+namespace kolo::cluster {
+namespace {
+
+TEST(Placement, HostsAreNumberedByTheirLowestRank) {
+  const std::vector<std::string> keys{"b", "a", "b", "c", "a"};
+  const Place here = place(4, keys);
+  EXPECT_EQ(here.placement.rank, 4);
+  EXPECT_EQ(here.placement.size, 5);
+  EXPECT_EQ(here.placement.local_rank, 1);
+  EXPECT_EQ(here.placement.local_size, 2);
+  EXPECT_EQ(here.placement.cross_rank, 1);
+  EXPECT_EQ(here.placement.cross_size, 3);
+  EXPECT_EQ(here.local_ranks, (std::vector<Rank>{1, 4}));
+}
+
+TEST(Launcher, RefusesAWorldOfAnotherSizeThanPromised) {
+  const auto check = [](int found, std::map<std::string, std::string> values) {
+    check_world_size(found, [&](const std::string& name) {
+      return values.contains(name) ? std::optional(values[name]) : std::nullopt;
+    });
+  };
+  EXPECT_NO_THROW(check(1, {}));
+  EXPECT_NO_THROW(check(2, {{"OMPI_COMM_WORLD_SIZE", "2"}, {"SLURM_NTASKS", "8"}}));
+  EXPECT_NO_THROW(check(2, {{"WORLD_SIZE", "two"}}));
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "WORLD_SIZE", "SLURM_NTASKS"}) {
+    EXPECT_THROW(check(1, {{name, "4"}}), UsageError) << name;
+  }
+}
+
+TEST(Bootstrap, SingleIsAWorldOfOne) {
+  const auto single = make_single_bootstrap();
+  EXPECT_EQ(single->placement().size, 1);
+  EXPECT_EQ(single->allgather("x"), std::vector<std::string>{"x"});
+}
+
+TEST(Bootstrap, ThreadsGatherInRankOrderAgainAndAgain) {
+  auto all = make_inproc_bootstrap(5);
+  test::run_ranks(5, [&](int rank) {
+    for (int round = 0; round < 100; ++round) {
+      const auto texts = all[static_cast<std::size_t>(rank)]->allgather(std::to_string(rank * 1000 + round));
+      for (int r = 0; r < 5; ++r) EXPECT_EQ(texts[static_cast<std::size_t>(r)], std::to_string(r * 1000 + round));
+    }
+  });
+}
+
+TEST(Bootstrap, WhoLeavesIsNamed) {
+  auto all = make_inproc_bootstrap(2);
+  all[1].reset();
+  try {
+    static_cast<void>(all[0]->allgather("x"));
+    ADD_FAILURE() << "rank 1 is gone";
+  } catch (const PeerLostError& error) {
+    EXPECT_EQ(error.rank(), 1);
+  }
+}
+
+}  // namespace
+}  // namespace kolo::cluster

@@ -1,0 +1,369 @@
+#include "kolo/data/loader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <numeric>
+#include <set>
+#include <thread>
+
+#include "kolo/error.h"
+#include "make_images.h"
+#include "support/temporary_folder.h"
+
+namespace kolo::data {
+namespace {
+
+using namespace std::chrono_literals;
+using test::JpegKind;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+std::vector<std::int64_t> range(std::int64_t count) {
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
+  std::iota(indices.begin(), indices.end(), 0);
+  return indices;
+}
+
+LoaderOptions small_options() {
+  LoaderOptions options;
+  options.transform.image_size = 16;
+  options.batch_size = 4;
+  options.workers = 2;
+  options.timeout = 60s;
+  return options;
+}
+
+// Everything an epoch delivers.
+struct Epoch {
+  std::vector<float> images;
+  std::vector<std::int64_t> labels;
+  std::vector<std::int64_t> indices;
+  std::vector<std::int64_t> counts;
+  bool operator==(const Epoch&) const = default;
+};
+
+Epoch run_epoch(Loader& loader, std::int64_t epoch, std::vector<std::int64_t> indices, std::size_t floats = 16 * 16 * 3) {
+  loader.start_epoch(epoch, std::move(indices));
+  Epoch all;
+  while (const auto batch = loader.next()) {
+    EXPECT_EQ(batch->number, static_cast<std::int64_t>(all.counts.size()));
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(batch->images) % 64, 0U);
+    const auto count = static_cast<std::size_t>(batch->count);
+    all.images.insert(all.images.end(), batch->images, batch->images + count * floats);
+    all.labels.insert(all.labels.end(), batch->labels, batch->labels + count);
+    all.indices.insert(all.indices.end(), batch->indices, batch->indices + count);
+    all.counts.push_back(batch->count);
+  }
+  return all;
+}
+
+std::shared_ptr<const Dataset> jpegs(std::int64_t size) {
+  return std::make_shared<SyntheticJpegs>(
+      SyntheticJpegOptions{.size = size, .classes = 5, .width = 50, .height = 40, .distinct = 7});
+}
+
+TEST(Loader, DeliversTheSameForAnyNumberOfWorkers) {
+  const auto dataset = jpegs(30);
+  std::vector<std::int64_t> order = range(30);
+  std::reverse(order.begin(), order.end());
+  std::vector<Epoch> results;
+  for (const int workers : {1, 2, 5}) {
+    LoaderOptions options = small_options();
+    options.workers = workers;
+    options.prefetch = workers;
+    Loader loader(dataset, options);
+    run_epoch(loader, 0, order);
+    results.push_back(run_epoch(loader, 1, order));
+  }
+  EXPECT_EQ(results[0].indices, order);
+  EXPECT_THAT(results[0].counts, ElementsAre(4, 4, 4, 4, 4, 4, 4, 2));
+  EXPECT_TRUE(results[0] == results[1]);
+  EXPECT_TRUE(results[0] == results[2]);
+}
+
+TEST(Loader, EpochsAndSeedsDifferButRepeat) {
+  const auto dataset = jpegs(8);
+  LoaderOptions options = small_options();
+  Loader loader(dataset, options);
+  const Epoch zero = run_epoch(loader, 0, range(8));
+  EXPECT_NE(zero.images, run_epoch(loader, 1, range(8)).images);
+  EXPECT_TRUE(zero == run_epoch(loader, 0, range(8)));
+  options.seed = 9;
+  Loader other(dataset, options);
+  EXPECT_NE(zero.images, run_epoch(other, 0, range(8)).images);
+}
+
+// Two ranks with half the indices each see what one rank with all of them sees.
+TEST(Loader, ASampleDoesNotDependOnWhoLoadsIt) {
+  const auto dataset = jpegs(8);
+  Loader loader(dataset, small_options());
+  const Epoch all = run_epoch(loader, 3, {0, 1, 2, 3, 4, 5, 6, 7});
+  const Epoch odd = run_epoch(loader, 3, {1, 3, 5, 7});
+  constexpr std::size_t kFloats = 16 * 16 * 3;
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_TRUE(std::equal(odd.images.begin() + static_cast<std::ptrdiff_t>(i * kFloats),
+                           odd.images.begin() + static_cast<std::ptrdiff_t>((i + 1) * kFloats),
+                           all.images.begin() + static_cast<std::ptrdiff_t>((2 * i + 1) * kFloats)));
+  }
+}
+
+TEST(Loader, EvaluationIsTheSameInEveryEpoch) {
+  LoaderOptions options = small_options();
+  options.transform.augment = Augment::eval;
+  Loader loader(jpegs(8), options);
+  EXPECT_TRUE(run_epoch(loader, 0, range(8)) == run_epoch(loader, 5, range(8)));
+}
+
+TEST(Loader, DropLastAndEmptyEpochs) {
+  LoaderOptions options = small_options();
+  options.drop_last = true;
+  Loader loader(jpegs(10), options);
+  EXPECT_THROW((void)loader.next(), UsageError);
+  EXPECT_THAT(run_epoch(loader, 0, range(10)).counts, ElementsAre(4, 4));
+  EXPECT_EQ(loader.batches(), 2);
+  EXPECT_TRUE(run_epoch(loader, 0, {}).counts.empty());
+  EXPECT_TRUE(run_epoch(loader, 0, {1, 2}).counts.empty());
+  EXPECT_EQ(loader.next(), nullptr) << "stays at its end";
+}
+
+TEST(Loader, NhwcAndNchwHoldTheSamePicture) {
+  LoaderOptions options = small_options();
+  const auto dataset = jpegs(4);
+  Loader nhwc(dataset, options);
+  options.transform.layout = Layout::nchw;
+  Loader nchw(dataset, options);
+  const Epoch a = run_epoch(nhwc, 0, range(4));
+  const Epoch b = run_epoch(nchw, 0, range(4));
+  for (std::size_t n = 0; n < 4; ++n) {
+    for (std::size_t pixel = 0; pixel < 256; ++pixel) {
+      for (std::size_t c = 0; c < 3; ++c) {
+        ASSERT_EQ(a.images[n * 768 + pixel * 3 + c], b.images[n * 768 + c * 256 + pixel]);
+      }
+    }
+  }
+}
+
+TEST(Loader, BuffersAreReusedAndABatchHeldIsNotTouched) {
+  LoaderOptions options = small_options();
+  options.prefetch = 1;
+  Loader loader(jpegs(400), options);
+  loader.start_epoch(0, range(400));
+  std::set<const float*> buffers;
+  std::shared_ptr<const Batch> held = loader.next();
+  const std::vector<float> copy(held->images, held->images + 4 * 768);
+  while (const auto batch = loader.next()) {
+    EXPECT_NE(batch->images, held->images);
+    buffers.insert(batch->images);
+  }
+  EXPECT_TRUE(std::equal(copy.begin(), copy.end(), held->images));
+  EXPECT_LE(buffers.size(), 2U);
+}
+
+TEST(Loader, ABatchOutlivesItsLoader) {
+  std::shared_ptr<const Batch> batch;
+  {
+    Loader loader(jpegs(40), small_options());
+    loader.start_epoch(0, range(40));
+    batch = loader.next();
+  }
+  EXPECT_EQ(batch->count, 4);
+  EXPECT_LT(std::abs(batch->images[4 * 768 - 1]), 5.0F);
+}
+
+TEST(Loader, HoldingEverythingIsATimeoutThatSaysSo) {
+  LoaderOptions options = small_options();
+  options.prefetch = 1;
+  options.timeout = 200ms;
+  Loader loader(jpegs(400), options);
+  loader.start_epoch(0, range(400));
+  std::vector<std::shared_ptr<const Batch>> held;
+  EXPECT_THAT(
+      [&] {
+        while (held.size() < 10) held.push_back(loader.next());
+      },
+      ThrowsMessage<TimeoutError>(HasSubstr("holds all 3 batches")));
+  held.clear();
+  EXPECT_NE(loader.next(), nullptr) << "goes on once they are back";
+}
+
+// A folder with one of every odd kind between good files.
+class OddFiles : public ::testing::Test {
+ protected:
+  OddFiles() {
+    const test::Rgb image = test::smooth_image(60, 44);
+    const std::string good = test::encode(image);
+    folder_.write("a/0_good.JPEG", good);
+    folder_.write("a/1_empty.JPEG", "");
+    folder_.write("a/2_text.JPEG", "this is no picture\n");
+    folder_.write("a/3_truncated.JPEG", good.substr(0, good.size() / 2));
+    folder_.write("a/4_cmyk.JPEG", test::encode(image, JpegKind::cmyk));
+    folder_.write("a/5_ycck.JPEG", test::encode(image, JpegKind::ycck));
+    folder_.write("b/6_grey.JPEG", test::encode(image, JpegKind::grey));
+    folder_.write("b/7_png.JPEG", test::encode_png(image));
+    folder_.write("b/8_header_only.JPEG", good.substr(0, 20));
+    std::filesystem::create_directory(folder_.path() / "b" / "9_folder.JPEG");
+    dataset_ = std::make_shared<ImageFolder>(folder_.path());
+  }
+  test::TemporaryFolder folder_;
+  std::shared_ptr<const Dataset> dataset_;
+};
+
+std::vector<std::string> names(const std::vector<OddFile>& files) {
+  std::vector<std::string> result;
+  for (const OddFile& file : files) result.push_back(file.name);
+  return result;
+}
+
+TEST_F(OddFiles, AreReplacedByTheNextReadableOne) {
+  for (const int workers : {1, 3}) {
+    LoaderOptions options = small_options();
+    options.workers = workers;
+    Loader loader(dataset_, options);
+    const Epoch epoch = run_epoch(loader, 0, range(dataset_->size()));
+    EXPECT_THAT(epoch.indices, ElementsAre(0, 4, 4, 4, 4, 5, 6, 7, 0, 0));
+    EXPECT_THAT(epoch.labels, ElementsAre(0, 0, 0, 0, 0, 0, 1, 1, 0, 0));
+    const LoaderReport report = loader.report();
+    EXPECT_THAT(names(report.broken), ElementsAre("a/1_empty.JPEG", "a/2_text.JPEG", "a/3_truncated.JPEG",
+                                                  "b/8_header_only.JPEG", "b/9_folder.JPEG"));
+    EXPECT_THAT(names(report.converted),
+                ElementsAre("a/4_cmyk.JPEG", "a/5_ycck.JPEG", "b/6_grey.JPEG", "b/7_png.JPEG"));
+    EXPECT_EQ(report.converted[0].what, "CMYK JPEG");
+    EXPECT_THAT(report.broken[0].what, HasSubstr("empty"));
+    EXPECT_EQ(report.decoded, 10);
+    EXPECT_EQ(report.replaced, 3 + 2 + 1 + 2 + 1);
+    EXPECT_EQ(report.skipped, 0);
+  }
+}
+
+TEST_F(OddFiles, AreSkippedWhenEveryImageCountsOnce) {
+  LoaderOptions options = small_options();
+  options.transform.augment = Augment::eval;
+  options.broken = BrokenSample::skip;
+  Loader loader(dataset_, options);
+  const Epoch epoch = run_epoch(loader, 0, range(dataset_->size()));
+  EXPECT_THAT(epoch.indices, ElementsAre(0, 4, 5, 6, 7));
+  EXPECT_THAT(epoch.counts, ElementsAre(1, 4, 0));
+  EXPECT_EQ(loader.report().skipped, 5);
+  const Epoch alone = run_epoch(loader, 0, {5});
+  EXPECT_TRUE(std::equal(alone.images.begin(), alone.images.end(), epoch.images.begin() + 2 * 768))
+      << "images move together with their labels";
+}
+
+TEST(Loader, NothingReadableAtAllIsAnErrorFromNextAndNotAHang) {
+  const test::TemporaryFolder folder;
+  for (int i = 0; i < 5; ++i) folder.write("a/" + std::to_string(i) + ".JPEG", "nonsense");
+  Loader loader(std::make_shared<ImageFolder>(folder.path()), small_options());
+  loader.start_epoch(0, range(5));
+  EXPECT_THAT([&] { (void)loader.next(); }, ThrowsMessage<BackendError>(HasSubstr("no readable image among 5")));
+  EXPECT_THROW((void)loader.next(), BackendError);
+  EXPECT_EQ(loader.next(), nullptr);
+}
+
+// A dataset that a test can block, or have throw.
+class Troubled final : public Dataset {
+ public:
+  [[nodiscard]] std::int64_t size() const override { return 100; }
+  [[nodiscard]] std::int64_t classes() const override { return 1; }
+  std::span<const std::byte> bytes(std::int64_t index, std::vector<std::byte>&) const override {
+    ++begun;
+    std::unique_lock lock(mutex);
+    changed.wait_for(lock, 60s, [&] { return !blocked; });
+    if (index == bad_index) throw std::logic_error("a bug in the dataset");
+    return std::as_bytes(std::span(file));
+  }
+  [[nodiscard]] std::int64_t label(std::int64_t) const override { return 0; }
+  [[nodiscard]] std::string name(std::int64_t index) const override { return std::to_string(index); }
+
+  void set_blocked(bool value) {
+    const std::lock_guard lock(mutex);
+    blocked = value;
+    changed.notify_all();
+  }
+
+  const std::string file = test::encode(test::smooth_image(20, 20));
+  mutable std::mutex mutex;
+  mutable std::condition_variable changed;
+  mutable std::atomic<int> begun{0};
+  bool blocked = false;
+  std::int64_t bad_index = -1;
+};
+
+TEST(Loader, WorkersExceptionsReachNextOfThatBatchOnly) {
+  const auto dataset = std::make_shared<Troubled>();
+  dataset->bad_index = 6;
+  Loader loader(dataset, small_options());
+  loader.start_epoch(0, range(12));
+  EXPECT_EQ(loader.next()->number, 0);
+  EXPECT_THAT([&] { (void)loader.next(); }, ThrowsMessage<std::logic_error>(HasSubstr("a bug in the dataset")));
+  EXPECT_EQ(loader.next()->number, 2);
+  EXPECT_EQ(loader.next(), nullptr);
+}
+
+TEST(Loader, ASlowSourceIsATimeout) {
+  const auto dataset = std::make_shared<Troubled>();
+  dataset->set_blocked(true);
+  LoaderOptions options = small_options();
+  options.timeout = 100ms;
+  Loader loader(dataset, options);
+  loader.start_epoch(0, range(12));
+  EXPECT_THAT([&] { (void)loader.next(); }, ThrowsMessage<TimeoutError>(HasSubstr("batch 0 is not ready")));
+  dataset->set_blocked(false);
+}
+
+TEST(Loader, IsDestroyedWhileItsWorkersAreBusy) {
+  for (int round = 0; round < 20; ++round) {
+    Loader loader(jpegs(1000), small_options());
+    loader.start_epoch(0, range(1000));
+    if (round % 2 == 0) (void)loader.next();
+  }
+}
+
+TEST(Loader, IsDestroyedAlthoughAWorkerIsStuck) {
+  const auto dataset = std::make_shared<Troubled>();
+  dataset->set_blocked(true);
+  {
+    Loader loader(dataset, small_options());
+    loader.start_epoch(0, range(12));
+    while (dataset->begun < 2) std::this_thread::yield();
+  }  // ten seconds
+  dataset->set_blocked(false);
+  while (dataset.use_count() > 1) std::this_thread::yield();  // the workers that were left behind end by themselves
+}
+
+TEST(Loader, ANewEpochAbandonsTheOldOne) {
+  const auto dataset = jpegs(100);
+  Loader loader(dataset, small_options());
+  Loader fresh(dataset, small_options());
+  const Epoch expected = run_epoch(fresh, 7, range(9));
+  for (int round = 0; round < 50; ++round) {
+    loader.start_epoch(round, range(100));
+    for (int i = 0; i < round % 4; ++i) (void)loader.next();
+    ASSERT_TRUE(run_epoch(loader, 7, range(9)) == expected);
+  }
+}
+
+TEST(Loader, RefusesNonsense) {
+  const auto expect_refused = [](auto change) {
+    LoaderOptions options = small_options();
+    change(options);
+    EXPECT_THROW(Loader(jpegs(4), options), UsageError);
+  };
+  expect_refused([](LoaderOptions& o) { o.batch_size = 0; });
+  expect_refused([](LoaderOptions& o) { o.workers = 0; });
+  expect_refused([](LoaderOptions& o) { o.prefetch = 0; });
+  expect_refused([](LoaderOptions& o) { o.transform.image_size = 0; });
+  expect_refused([](LoaderOptions& o) { o.transform.min_area = 0; });
+  expect_refused([](LoaderOptions& o) { o.transform.max_aspect = 0.1; });
+  EXPECT_THROW(Loader(nullptr, small_options()), UsageError);
+  Loader loader(jpegs(4), small_options());
+  EXPECT_THAT([&] { loader.start_epoch(0, {0, 4}); }, ThrowsMessage<UsageError>(HasSubstr("index 4")));
+  EXPECT_THROW(loader.start_epoch(0, {-1}), UsageError);
+}
+
+}  // namespace
+}  // namespace kolo::data

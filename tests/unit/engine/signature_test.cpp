@@ -1,0 +1,49 @@
+#include "engine/signature.h"
+
+#include <gmock/gmock.h>
+
+namespace kolo::engine {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Signature, NamesWhatDiffersWithBothValuesAndRanks) {
+  Conflict conflict{{}, 0, {}, 3};
+  conflict.first.sizes = {2, 3};
+  conflict.second.sizes = {3, 2};
+  conflict.second.dtype = DType::f64;
+  const auto text = describe("loss", conflict);
+  EXPECT_THAT(text, HasSubstr("'loss'"));
+  EXPECT_THAT(text, HasSubstr("shape [2, 3] on rank 0, [3, 2] on rank 3"));
+  EXPECT_THAT(text, HasSubstr("dtype f32 on rank 0, f64 on rank 3"));
+}
+
+TEST(Signature, AllgathersMayDifferInTheirFirstSizeOnly) {
+  Signature a{.kind = Kind::allgather, .sizes = {2, 3}, .strides = {}, .table = {}};
+  Signature b = a;
+  b.sizes = {9, 3};
+  EXPECT_TRUE(agree(a, b));
+  b.sizes = {9, 4};
+  EXPECT_FALSE(agree(a, b));
+  a.kind = b.kind = Kind::allreduce;
+  b.sizes = {9, 3};
+  EXPECT_FALSE(agree(a, b));
+}
+
+TEST(Signature, TableDifferencesNameTheTensor) {
+  const std::vector<GradientInfo> two{{"a", {1}, {1}, DType::f32}, {"b", {2}, {1}, DType::f32}};
+  auto three = two;
+  three.push_back({"new.weight", {5}, {1}, DType::f32});
+  Conflict conflict{{}, 0, {}, 1};
+  conflict.first.table = table_text(two, {});
+  conflict.second.table = table_text(three, {});
+  EXPECT_THAT(describe("gradients/0", conflict), HasSubstr("tensor new.weight exists on rank 1 but not on rank 0"));
+
+  auto other = two;
+  other[1].strides = {2};
+  conflict.second.table = table_text(other, {});
+  EXPECT_THAT(describe("gradients/0", conflict), HasSubstr("strides [2]"));
+}
+
+}  // namespace
+}  // namespace kolo::engine

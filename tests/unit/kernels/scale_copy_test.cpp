@@ -1,0 +1,130 @@
+#include "kernels/scale_copy.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+
+#include "kolo/error.h"
+#include "unit/kernels/reference.h"
+
+namespace kolo::kernels::test {
+namespace {
+
+constexpr DType kFloats[] = {DType::f32, DType::f64, DType::f16, DType::bf16};
+
+bool is_narrow(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
+
+// In fp32 wherever fp32 or a 16-bit type is alone with its like or a 16-bit type takes part, else in fp64.
+void reference(const std::byte* in, DType in_type, std::byte* out, DType out_type, double scale) {
+  const bool wide = !is_narrow(in_type) && !is_narrow(out_type) && (in_type == DType::f64 || out_type == DType::f64);
+  const double value = load_float(in, in_type);
+  const double result =
+      wide ? value * scale : static_cast<double>(static_cast<float>(value) * static_cast<float>(scale));
+  store_float(out, out_type, result);
+}
+
+class ScaleCopy : public testing::TestWithParam<const HostKernels*> {
+ protected:
+  // `in_at` and `out_at`: bytes behind a line.
+  static void check(DType in_type, DType out_type, std::size_t count, std::size_t in_at, std::size_t out_at,
+                    double scale, bool streaming) {
+    alignas(64) static std::byte in[16384], out[16384], expected[16384];
+    std::mt19937_64 random(count + in_at);
+    fill(in + in_at, count, in_type, random);
+    for (auto& cell : out) cell = std::byte{0xa5};
+    for (auto& cell : expected) cell = std::byte{0xa5};
+    const std::size_t in_size = size_of(in_type), out_size = size_of(out_type);
+    for (std::size_t i = 0; i < count; ++i) {
+      std::byte* to = expected + out_at + i * out_size;
+      if (scale == 1.0 && in_type == out_type) {
+        std::memcpy(to, in + in_at + i * in_size, in_size);
+      } else {
+        reference(in + in_at + i * in_size, in_type, to, out_type, scale);
+      }
+    }
+    GetParam()->scale_copy({in + in_at, out + out_at, in_type, out_type, count, in_size, scale, streaming});
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t at = out_at + i * out_size;
+      ASSERT_TRUE(same(out + at, expected + at, out_type))
+          << GetParam()->name << ' ' << name_of(in_type) << " to " << name_of(out_type) << " count " << count
+          << " from " << in_at << " to " << out_at << " scale " << scale << " streaming " << streaming << " element "
+          << i;
+    }
+    for (std::size_t i = 0; i < sizeof(out); ++i) {
+      const bool inside = i >= out_at && i < out_at + count * out_size;
+      ASSERT_TRUE(inside || out[i] == std::byte{0xa5}) << "outside, at " << i;
+    }
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Each, ScaleCopy, testing::ValuesIn(usable_kernels()),
+                         [](const auto& suite) { return std::string(suite.param->name); });
+
+TEST_P(ScaleCopy, EveryPairOfFloatsAtOddSizesAndPlaces) {
+  for (const DType in_type : kFloats) {
+    for (const DType out_type : kFloats) {
+      for (const std::size_t count : {0, 1, 3, 31, 32, 33, 64, 97, 1000}) {
+        for (const std::size_t at : {std::size_t{0}, size_of(out_type), std::size_t{1}, std::size_t{56}}) {
+          for (const double scale : {1.0, 0.25, 1.0 / 3}) {
+            for (const bool streaming : {false, true}) {
+              check(in_type, out_type, count, 64 - at, at, scale, streaming);
+              if (HasFatalFailure()) return;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(ScaleCopy, OtherTypesAsTheyAre) {
+  for (const DType dtype : {DType::i8, DType::u8, DType::i16, DType::i32, DType::i64, DType::boolean}) {
+    for (const std::size_t count : {0, 1, 255, 256, 257, 1999}) {
+      for (const std::size_t at : {0, 1, 8, 63}) {
+        for (const bool streaming : {false, true}) {
+          check(dtype, dtype, count, 3, at, 1.0, streaming);
+          if (HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(ScaleCopy, RoundsEveryFloatToSixteenBitsAsTheScalarFunctionsDo) {
+  // All exponents and signs, mantissas around every rounding boundary of both types.
+  std::vector<float> in;
+  for (std::uint32_t high = 0; high < 0x10000; ++high) {
+    for (const std::uint32_t low : {0x0000u, 0x0001u, 0x0fffu, 0x1000u, 0x1001u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu}) {
+      in.push_back(std::bit_cast<float>(high << 16 | low));
+    }
+  }
+  std::vector<std::uint16_t> out(in.size());
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    GetParam()->scale_copy({reinterpret_cast<const std::byte*>(in.data()), reinterpret_cast<std::byte*>(out.data()),
+                            DType::f32, dtype, in.size(), 4, 1.0, false});
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      const std::uint16_t expected = dtype == DType::f16 ? base::f32_to_f16(in[i]) : base::f32_to_bf16(in[i]);
+      ASSERT_EQ(out[i], expected) << name_of(dtype) << " of bits " << std::hex << std::bit_cast<std::uint32_t>(in[i]);
+    }
+  }
+}
+
+TEST_P(ScaleCopy, ScalesInPlace) {
+  std::vector<float> values(1001);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  auto* bytes = reinterpret_cast<std::byte*>(values.data());
+  for (const bool streaming : {false, true}) {
+    GetParam()->scale_copy({bytes, bytes, DType::f32, DType::f32, values.size(), 4, 0.5, streaming});
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], static_cast<float>(i) * 0.25f);
+}
+
+TEST(ScaleCopyArguments, AreChecked) {
+  std::byte cell[8] = {};
+  EXPECT_THROW(scale_copy(cell, DType::i32, cell, DType::f32, 1, 1.0), UsageError);
+  EXPECT_THROW(scale_copy(cell, DType::i32, cell, DType::i32, 1, 2.0), UsageError);
+  EXPECT_NO_THROW(scale_copy(cell, DType::i32, cell, DType::i32, 1, 1.0));
+  EXPECT_NO_THROW(scale_copy(nullptr, DType::f32, nullptr, DType::f16, 0, 1.0));
+}
+
+}  // namespace
+}  // namespace kolo::kernels::test

@@ -1,0 +1,8 @@
+kolo_test(unit.config SOURCES runtime/config_values_test.cpp runtime/config_table_test.cpp LABELS unit)
+
+if(TARGET kolo_program)
+  # docs/configuration.md is what `kolo config --markdown` prints.
+  add_test(NAME unit.configuration_doc COMMAND ${CMAKE_COMMAND} -D PROGRAM=$<TARGET_FILE:kolo_program>
+    -D DOCUMENT=${kolo_SOURCE_DIR}/docs/configuration.md -P ${CMAKE_CURRENT_LIST_DIR}/runtime/compare_configuration.cmake)
+  set_tests_properties(unit.configuration_doc PROPERTIES LABELS unit TIMEOUT 60)
+endif()

@@ -1,0 +1,84 @@
+#include "runtime/config_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kolo/error.h"
+
+namespace kolo::runtime {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(ConfigTable, EveryFieldIsSetByItsVariable) {
+  const ParsedConfig parsed = parse_config({{"KOLO_BUCKET_BYTES", "2M"},
+                                            {"KOLO_LAST_BUCKET_BYTES", "64KiB"},
+                                            {"KOLO_TIMEOUT", "30s"},
+                                            {"KOLO_STALL_WARNING", "0"},
+                                            {"KOLO_COORDINATOR", "never"},
+                                            {"KOLO_RING_SEGMENT_BYTES", "32K"},
+                                            {"KOLO_SPIN_ITERATIONS", "7"},
+                                            {"KOLO_LOG_LEVEL", "debug"}});
+  EXPECT_THAT(parsed.warnings, ElementsAre());
+  EXPECT_EQ(parsed.config.bucket_bytes, std::size_t{2} << 20);
+  EXPECT_EQ(parsed.config.last_bucket_bytes, std::size_t{64} << 10);
+  EXPECT_EQ(parsed.config.timeout, std::chrono::seconds(30));
+  EXPECT_EQ(parsed.config.stall_warning, std::chrono::seconds(0));
+  EXPECT_EQ(parsed.config.coordinator, CoordinatorMode::never);
+  EXPECT_EQ(parsed.config.ring_segment_bytes, std::size_t{32} << 10);
+  EXPECT_EQ(parsed.config.spin_iterations, 7);
+  EXPECT_EQ(parsed.config.log_level, LogLevel::debug);
+}
+
+TEST(ConfigTable, NothingSetIsTheDefaults) {
+  const ParsedConfig parsed = parse_config({{"PATH", "/bin"}, {"KOLO_TORCH_DIR", "/opt/torch"}});
+  EXPECT_THAT(parsed.warnings, ElementsAre());
+  for (const ConfigRow& row : config_rows()) EXPECT_EQ(row.print(parsed.config), row.print(Config{})) << row.name;
+}
+
+TEST(ConfigTable, WhatIsPrintedIsAllowed) {
+  for (const ConfigVariable& variable : describe(Config{})) {
+    EXPECT_NO_THROW((void)parse_config({{variable.name, variable.default_value}})) << variable.name;
+    EXPECT_EQ(variable.value, variable.default_value);
+    EXPECT_FALSE(variable.meaning.empty());
+  }
+}
+
+TEST(ConfigTable, DescribeShowsTheEffectiveValue) {
+  Config config;
+  config.timeout = std::chrono::milliseconds(1500);
+  config.coordinator = CoordinatorMode::always;
+  std::map<std::string, std::string> values;
+  for (const ConfigVariable& variable : describe(config)) values[variable.name] = variable.value;
+  EXPECT_EQ(values["KOLO_TIMEOUT"], "1500ms");
+  EXPECT_EQ(values["KOLO_COORDINATOR"], "always");
+}
+
+TEST(ConfigTable, ABadValueIsNamedWithWhatIsAllowed) {
+  const std::map<std::string, std::string> bad = {{"KOLO_BUCKET_BYTES", "16X"},   {"KOLO_LAST_BUCKET_BYTES", "0"},
+                                                  {"KOLO_TIMEOUT", "30"},         {"KOLO_STALL_WARNING", "-1s"},
+                                                  {"KOLO_COORDINATOR", "yes"},    {"KOLO_RING_SEGMENT_BYTES", "2G"},
+                                                  {"KOLO_SPIN_ITERATIONS", "-1"}, {"KOLO_LOG_LEVEL", "WARN"}};
+  EXPECT_EQ(bad.size(), config_rows().size());
+  for (const ConfigRow& row : config_rows()) {
+    for (const std::string& value : {std::string(), bad.at(std::string(row.name))}) {
+      try {
+        (void)parse_config({{std::string(row.name), value}});
+        ADD_FAILURE() << row.name << " took '" << value << "'";
+      } catch (const UsageError& error) {
+        EXPECT_THAT(error.what(), AllOf(HasSubstr(std::string(row.name)), HasSubstr("'" + value + "'"),
+                                        HasSubstr(std::string(row.range))));
+      }
+    }
+  }
+}
+
+TEST(ConfigTable, AnUnknownVariableIsAWarningWithTheNearestName) {
+  const ParsedConfig parsed = parse_config({{"KOLO_BUKET_BYTES", "1M"}});
+  EXPECT_THAT(parsed.warnings, ElementsAre(AllOf(HasSubstr("KOLO_BUKET_BYTES"), HasSubstr("KOLO_BUCKET_BYTES"))));
+}
+
+}  // namespace
+}  // namespace kolo::runtime

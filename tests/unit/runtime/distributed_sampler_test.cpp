@@ -1,0 +1,113 @@
+#include "kolo/distributed_sampler.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "kolo/error.h"
+
+namespace {
+
+using kolo::DistributedSampler;
+using kolo::Tail;
+using testing::ElementsAre;
+using Samples = std::vector<std::int64_t>;
+
+DistributedSampler sampler(std::int64_t size, int rank, int ranks, Tail tail = Tail::pad) {
+  return DistributedSampler({.dataset_size = size, .rank = rank, .ranks = ranks, .seed = 7, .tail = tail});
+}
+
+// All ranks' samples of one epoch, interleaved as they were dealt.
+Samples interleaved(std::int64_t size, int ranks, Tail tail, std::uint64_t epoch = 0) {
+  std::vector<Samples> parts;
+  for (int rank = 0; rank < ranks; ++rank) {
+    auto one = sampler(size, rank, ranks, tail);
+    one.set_epoch(epoch);
+    parts.push_back(one.next(1000));
+  }
+  Samples all;
+  for (std::size_t i = 0; i < parts[0].size(); ++i) {
+    for (const auto& part : parts) {
+      if (i < part.size()) all.push_back(part[i]);
+    }
+  }
+  return all;
+}
+
+// The numbers are the contract: an order that changes changes every training run.
+TEST(DistributedSampler, OrderIsFixedForever) {
+  EXPECT_THAT(DistributedSampler::order(10, 0, 0), ElementsAre(6, 3, 2, 9, 8, 1, 4, 7, 0, 5));
+  EXPECT_THAT(DistributedSampler::order(10, 42, 3), ElementsAre(7, 0, 1, 6, 5, 3, 2, 9, 4, 8));
+}
+
+TEST(DistributedSampler, OrderIsAPermutationThatDependsOnSeedAndEpoch) {
+  std::set<Samples> seen;
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    for (std::uint64_t epoch = 0; epoch < 4; ++epoch) {
+      Samples order = DistributedSampler::order(100, seed, epoch);
+      seen.insert(order);
+      std::sort(order.begin(), order.end());
+      Samples all(100);
+      std::iota(all.begin(), all.end(), 0);
+      EXPECT_EQ(order, all);
+    }
+  }
+  EXPECT_EQ(seen.size(), 16U);
+}
+
+TEST(DistributedSampler, EveryPositionIsLikelyForEveryValue) {
+  int counts[6][6] = {};
+  for (std::uint64_t epoch = 0; epoch < 6000; ++epoch) {
+    const auto order = DistributedSampler::order(6, 1, epoch);
+    for (int position = 0; position < 6; ++position) ++counts[position][order[static_cast<std::size_t>(position)]];
+  }
+  for (const auto& row : counts) {
+    for (const int count : row) EXPECT_NEAR(count, 1000, 150);  // five standard deviations
+  }
+}
+
+TEST(DistributedSampler, AnyNumberOfRanksDealsTheSameOrder) {
+  const Samples order = DistributedSampler::order(60, 7, 2);
+  for (const int ranks : {1, 2, 3, 4, 5}) EXPECT_EQ(interleaved(60, ranks, Tail::exact, 2), order);
+}
+
+TEST(DistributedSampler, TheTailIsPaddedDroppedOrExact) {
+  const Samples order = DistributedSampler::order(10, 7, 0);
+  Samples padded = order;
+  padded.insert(padded.end(), order.begin(), order.begin() + 2);
+  EXPECT_EQ(interleaved(10, 4, Tail::pad), padded);
+  EXPECT_EQ(interleaved(10, 4, Tail::drop), Samples(order.begin(), order.begin() + 8));
+  EXPECT_EQ(interleaved(10, 4, Tail::exact), order);
+  EXPECT_EQ(sampler(10, 1, 4, Tail::exact).size(), 3);
+  EXPECT_EQ(sampler(10, 2, 4, Tail::exact).size(), 2);
+  EXPECT_EQ(interleaved(2, 5, Tail::pad).size(), 5U);
+  EXPECT_TRUE(interleaved(0, 3, Tail::pad).empty());
+}
+
+TEST(DistributedSampler, GoesOnAtACursorWithAnotherNumberOfRanks) {
+  const Samples order = DistributedSampler::order(60, 7, 5);
+  auto before = sampler(60, 0, 4);
+  before.set_epoch(5);
+  EXPECT_EQ(before.next(6).size(), 6U);
+  EXPECT_EQ(before.cursor(), 24);
+  auto after = sampler(60, 1, 2);
+  after.restore(5, before.cursor());
+  EXPECT_THAT(after.next(2), ElementsAre(order[25], order[27]));
+  EXPECT_THROW(after.restore(5, 7), kolo::UsageError);
+}
+
+TEST(DistributedSampler, WithoutShuffleTheOrderIsTheDatasets) {
+  DistributedSampler plain({.dataset_size = 5, .rank = 1, .ranks = 2, .shuffle = false, .tail = Tail::exact});
+  plain.set_epoch(3);
+  EXPECT_THAT(plain.next(9), ElementsAre(1, 3));
+}
+
+TEST(DistributedSampler, ImpossibleOptionsAreRefused) {
+  EXPECT_THROW(sampler(5, 2, 2), kolo::UsageError);
+  EXPECT_THROW(sampler(5, 0, 0), kolo::UsageError);
+  EXPECT_THROW(sampler(-1, 0, 1), kolo::UsageError);
+}
+
+}  // namespace

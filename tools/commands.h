@@ -1,0 +1,15 @@
+#pragma once
+// The subcommands. A callback reports failure by an exception: main() prints it and exits with 1.
+
+namespace CLI {
+class App;
+}
+
+namespace kolo::tools {
+
+void add_config_command(CLI::App& app);
+// Returns `perf`, for further measurements to be added to.
+CLI::App& add_perf_command(CLI::App& app);
+void add_data_command(CLI::App& app);
+
+}  // namespace kolo::tools

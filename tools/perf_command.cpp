@@ -1,0 +1,186 @@
+// kolo perf: times of collectives beside MPI's, in the columns of nccl-tests.
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "kolo/baseline.h"
+#include "kolo/context.h"
+#include "kolo/error.h"
+#include "perf_measure.h"
+
+namespace kolo::tools {
+namespace {
+
+struct PerfArguments {
+  PerfOptions options;
+  std::string dtype = "f32";
+  std::string op = "sum";
+  std::string buffer = "registered";
+  std::string baseline = "none";
+  std::string json;
+};
+
+class Report {
+ public:
+  Report(const PerfArguments& arguments, const Placement& placement)
+      : arguments_(arguments), placement_(placement), speaks_(placement.rank == 0) {
+    if (!speaks_ || arguments.json.empty()) return;
+    json_.open(arguments.json);
+    if (!json_) throw UsageError("--json: cannot write " + arguments.json);
+  }
+
+  void head(double copy_rate) const {
+    if (!speaks_) return;
+    std::printf("# %s, %d ranks on %d hosts, %s buffers", arguments_.options.operation.c_str(), placement_.size,
+                placement_.cross_size, arguments_.buffer.c_str());
+    if (copy_rate > 0) std::printf("; non-temporal copy by all ranks: %.1f GB/s of traffic", copy_rate);
+    std::printf("\n#%11s %12s %6s %8s %6s %9s %11s %11s %8s %8s %7s %7s\n", "bytes", "count", "type", "redop", "impl",
+                "algorithm", "p50 us", "p99 us", "algbw", "busbw", "#wrong", "ratio");
+    std::fflush(stdout);
+  }
+
+  // `base`: the p50 that the ratio is taken to; 0: none.
+  void row(const Measured& measured, double base) {
+    wrong_ += measured.wrong;
+    if (!speaks_) return;
+    const bool reduces = arguments_.options.operation.find("reduce") != std::string::npos;
+    std::printf("%12zu %12zu %6s %8s %6s %9s %11.2f %11.2f %8.2f %8.2f %7zu", measured.bytes, measured.count,
+                arguments_.dtype.c_str(), reduces ? arguments_.op.c_str() : "none", measured.name.c_str(),
+                measured.algorithm.c_str(), measured.p50_us, measured.p99_us, measured.algbw, measured.busbw,
+                measured.wrong);
+    if (base > 0) std::printf(" %7.2f", base / measured.p50_us);
+    std::printf("\n");
+    std::fflush(stdout);
+    write_json(measured, base);
+  }
+
+  [[nodiscard]] std::size_t wrong() const { return wrong_; }
+
+ private:
+  void write_json(const Measured& measured, double base) {
+    if (!json_.is_open()) return;
+    nlohmann::ordered_json line = {{"op", arguments_.options.operation},
+                                   {"impl", measured.name},
+                                   {"algorithm", measured.algorithm},
+                                   {"dtype", arguments_.dtype},
+                                   {"redop", arguments_.op},
+                                   {"buffer", measured.name == "kolo" ? arguments_.buffer : "private"},
+                                   {"bytes", measured.bytes},
+                                   {"ranks", placement_.size},
+                                   {"hosts", placement_.cross_size},
+                                   {"time_us_p50", measured.p50_us},
+                                   {"time_us_p99", measured.p99_us},
+                                   {"algbw_gbps", measured.algbw},
+                                   {"busbw_gbps", measured.busbw},
+                                   {"wrong", measured.wrong}};
+    if (base > 0) line["speedup"] = base / measured.p50_us;
+    json_ << line.dump() << std::endl;
+  }
+
+  const PerfArguments& arguments_;
+  const Placement& placement_;
+  bool speaks_;
+  std::ofstream json_;
+  std::size_t wrong_ = 0;
+};
+
+struct AlignedMemory {
+  explicit AlignedMemory(std::size_t bytes) : storage(bytes + 64) {}
+  [[nodiscard]] std::byte* data() {
+    return storage.data() + (64 - reinterpret_cast<std::uintptr_t>(storage.data()) % 64) % 64;
+  }
+  std::vector<std::byte> storage;
+};
+
+void measure_sizes(const PerfOptions& options, std::span<const Contender> contenders, Report& report) {
+  const bool barrier = options.operation == "barrier";
+  const std::size_t last = barrier ? options.min_bytes : options.max_bytes;
+  for (std::size_t bytes = options.min_bytes; bytes <= last; bytes *= 2) {
+    const std::vector<Measured> results = measure(options, contenders, bytes);
+    const double base = results.size() > 1 ? results.back().p50_us : 0;
+    for (const Measured& measured : results) report.row(measured, base);
+  }
+}
+
+void run_perf(PerfArguments arguments) {
+  PerfOptions& options = arguments.options;
+  options.dtype = parse_dtype(arguments.dtype);
+  options.op = parse_reduce_op(arguments.op);
+  options.registered = arguments.buffer == "registered";
+  options.min_bytes = std::max(options.min_bytes, size_of(options.dtype));
+  const auto context = Context::create();
+  Communicator& communicator = context->communicator();
+  const std::size_t most = options.operation == "barrier" ? 64 : options.max_bytes;
+
+  const std::size_t sizes[] = {most};
+  std::vector<std::unique_ptr<RegisteredBuffer>> buffers;
+  const bool registered = options.registered && options.operation == "allreduce";
+  if (registered) buffers = communicator.allocate(sizes, context->config().timeout);
+  AlignedMemory data(most);
+  AlignedMemory input(options.operation == "allreduce" ? 0 : most);
+  std::vector<Contender> contenders;
+  RegisteredBuffer* buffer = registered ? buffers[0].get() : nullptr;
+  contenders.push_back(
+      {"kolo", &communicator, buffer, buffer != nullptr ? buffer->data().data() : data.data(), input.data()});
+  std::unique_ptr<Communicator> baseline;
+  if (arguments.baseline == "mpi") {
+    baseline = make_mpi_baseline();
+    contenders.push_back({"mpi", baseline.get(), nullptr, data.data(), input.data()});
+  }
+
+  Report report(arguments, context->placement());
+  constexpr std::size_t kCopied = std::size_t{64} << 20;
+  report.head(options.max_bytes >= kCopied ? measure_copy_rate(communicator, kCopied) : 0);
+  measure_sizes(options, contenders, report);
+  communicator.barrier(context->config().timeout);
+  buffers.clear();
+  context->shutdown();
+  if (report.wrong() != 0) throw Error(std::to_string(report.wrong()) + " elements were wrong");
+}
+
+const std::map<std::string, Algorithm> kAlgorithms = {
+    {"auto", Algorithm::automatic}, {"direct", Algorithm::direct}, {"ring", Algorithm::ring}};
+
+void add_collective(CLI::App& perf, const std::string& operation, const std::string& text) {
+  auto arguments = std::make_shared<PerfArguments>();  // shared with the callback, which runs later
+  arguments->options.operation = operation;
+  CLI::App* command = perf.add_subcommand(operation, text);
+  const bool reduces = operation.find("reduce") != std::string::npos;
+  command->add_option("--min", arguments->options.min_bytes, "smallest size in bytes")
+      ->transform(CLI::AsSizeValue(false))->capture_default_str();
+  command->add_option("--max", arguments->options.max_bytes, "largest size in bytes; sizes double")
+      ->transform(CLI::AsSizeValue(false))->capture_default_str();
+  command->add_option("--dtype", arguments->dtype, "element type: f32, bf16, i64, ...")->capture_default_str();
+  if (reduces) command->add_option("--op", arguments->op, "sum, average, min or max")->capture_default_str();
+  if (operation == "allreduce") {
+    command->add_option("--algorithm", arguments->options.algorithm, "auto, direct or ring")
+        ->transform(CLI::CheckedTransformer(kAlgorithms));
+    command->add_option("--buffer", arguments->buffer, "registered: kolo's own memory; private: anybody's")
+        ->check(CLI::IsMember({"registered", "private"}))->capture_default_str();
+  }
+  command->add_option("--baseline", arguments->baseline, "mpi: measure MPI's own call in turns with kolo's")
+      ->check(CLI::IsMember({"none", "mpi"}))->capture_default_str();
+  command->add_option("--iterations", arguments->options.iterations, "per size; 0: chosen by size")->capture_default_str();
+  command->add_option("--json", arguments->json, "file for JSON lines, written by rank 0");
+  command->callback([arguments] { run_perf(*arguments); });
+}
+
+}  // namespace
+
+CLI::App& add_perf_command(CLI::App& app) {
+  CLI::App* perf = app.add_subcommand("perf", "measure collectives; start it with mpirun");
+  perf->require_subcommand(1);
+  add_collective(*perf, "allreduce", "sum (or average, minimum, maximum) over all ranks, in place");
+  add_collective(*perf, "broadcast", "from rank 0 to all");
+  add_collective(*perf, "allgather", "every rank's part to all; the size is that of the whole");
+  add_collective(*perf, "reduce_scatter", "a part of the sum to every rank; the size is that of the whole");
+  add_collective(*perf, "barrier", "how long until all have come");
+  return *perf;
+}
+
+}  // namespace kolo::tools

@@ -1,0 +1,200 @@
+#include "perf_measure.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "kolo/baseline.h"
+#include "kolo/error.h"
+#include "perf_data.h"
+
+namespace kolo::tools {
+namespace {
+
+constexpr std::chrono::minutes kLimit{5};
+using Clock = std::chrono::steady_clock;
+
+double microseconds(Clock::duration duration) { return std::chrono::duration<double, std::micro>(duration).count(); }
+
+// The largest of all ranks' values, each by itself.
+std::vector<double> slowest(Communicator& communicator, std::vector<double> mine) {
+  AllreduceOptions options;
+  options.data = reinterpret_cast<std::byte*>(mine.data());
+  options.count = mine.size();
+  options.dtype = DType::f64;
+  options.op = ReduceOp::max;
+  communicator.allreduce(options, kLimit);
+  return mine;
+}
+
+std::size_t total(Communicator& communicator, std::size_t mine) {
+  auto sum = static_cast<std::int64_t>(mine);
+  AllreduceOptions options;
+  options.data = reinterpret_cast<std::byte*>(&sum);
+  options.count = 1;
+  options.dtype = DType::i64;
+  communicator.allreduce(options, kLimit);
+  return static_cast<std::size_t>(sum);
+}
+
+// One collective: writes its inputs, runs it, looks at its result.
+class Trial {
+ public:
+  Trial(const PerfOptions& options, const Contender& contender, std::size_t bytes)
+      : options_(options),
+        contender_(contender),
+        ranks_(static_cast<std::size_t>(contender.communicator->size())),
+        rank_(static_cast<std::size_t>(contender.communicator->rank())),
+        element_(size_of(options.dtype)),
+        count_(bytes / element_) {
+    const bool spread = options.operation == "allgather" || options.operation == "reduce_scatter";
+    part_ = spread ? count_ / ranks_ : count_;
+    if (spread) count_ = part_ * ranks_;
+    counts_.assign(ranks_, options.operation == "allgather" ? part_ * element_ : part_);
+  }
+
+  [[nodiscard]] std::size_t count() const { return count_; }
+
+  void prepare(int iteration) {
+    const Pattern mine = Pattern::input(options_.dtype, contender_.communicator->rank(), iteration);
+    if (options_.operation == "allreduce") mine.fill({contender_.data, count_ * element_});
+    if (options_.operation == "reduce_scatter") mine.fill({contender_.input, count_ * element_});
+    if (options_.operation == "allgather") mine.fill({contender_.input, part_ * element_});
+    if (options_.operation == "broadcast") {
+      if (rank_ == 0) return mine.fill({contender_.data, count_ * element_});
+      std::memset(contender_.data, 0xff, count_ * element_);
+    }
+  }
+
+  void run() {
+    Communicator& communicator = *contender_.communicator;
+    const std::string& operation = options_.operation;
+    if (operation == "allreduce") return communicator.allreduce(allreduce(), kLimit);
+    if (operation == "barrier") return communicator.barrier(kLimit);
+    if (operation == "broadcast") return communicator.broadcast({contender_.data, count_ * element_, 0}, kLimit);
+    if (operation == "allgather") return communicator.allgather({contender_.input, counts_, contender_.data}, kLimit);
+    communicator.reduce_scatter({contender_.input, counts_, contender_.data, options_.dtype, options_.op}, kLimit);
+  }
+
+  [[nodiscard]] AllreduceOptions allreduce() const {
+    AllreduceOptions options;
+    options.data = contender_.data;
+    options.count = count_;
+    options.dtype = options_.dtype;
+    options.op = options_.op;
+    options.registered = contender_.buffer;
+    options.algorithm = contender_.name == "kolo" ? options_.algorithm : Algorithm::automatic;
+    return options;
+  }
+
+  [[nodiscard]] std::size_t wrong(int iteration) const {
+    const std::span<const std::byte> data(contender_.data, count_ * element_);
+    const Pattern root = Pattern::input(options_.dtype, 0, iteration);
+    if (options_.operation == "broadcast") return root.count_wrong(data);
+    if (options_.operation == "allgather") {
+      std::size_t wrong = 0;
+      for (std::size_t r = 0; r < ranks_; ++r) {
+        const Pattern theirs = Pattern::input(options_.dtype, static_cast<Rank>(r), iteration);
+        wrong += theirs.count_wrong(data.subspan(r * part_ * element_, part_ * element_));
+      }
+      return wrong;
+    }
+    const Pattern reduced = Pattern::reduced(options_.dtype, options_.op, static_cast<int>(ranks_), iteration);
+    if (options_.operation == "allreduce") return reduced.count_wrong(data);
+    if (options_.operation == "reduce_scatter") return reduced.count_wrong(data.first(part_ * element_), rank_ * part_);
+    return 0;
+  }
+
+ private:
+  const PerfOptions& options_;
+  const Contender& contender_;
+  std::size_t ranks_;
+  std::size_t rank_;
+  std::size_t element_;
+  std::size_t count_;  // elements of the whole
+  std::size_t part_;   // elements of one rank's part
+  std::vector<std::size_t> counts_;
+};
+
+int iterations_for(const PerfOptions& options, std::size_t bytes) {
+  if (options.iterations > 0) return options.iterations;
+  return static_cast<int>(std::clamp<std::size_t>((std::size_t{1} << 30) / std::max<std::size_t>(bytes, 1), 8, 1000));
+}
+
+double bus_factor(const std::string& operation, int ranks) {
+  const double others = static_cast<double>(ranks - 1) / ranks;
+  if (operation == "allreduce") return 2 * others;
+  return operation == "broadcast" || operation == "barrier" ? 1 : others;
+}
+
+std::string_view algorithm_name(Algorithm algorithm) {
+  switch (algorithm) {
+    case Algorithm::automatic: return "automatic";
+    case Algorithm::direct: return "direct";
+    case Algorithm::ring: return "ring";
+    case Algorithm::mpi: return "mpi";
+  }
+  return "";
+}
+
+Measured summarize(const PerfOptions& options, const Trial& trial, const Contender& contender, std::vector<double> times) {
+  Measured result;
+  Communicator& communicator = *contender.communicator;
+  result.name = contender.name;
+  result.algorithm = algorithm_name(communicator.explain(trial.allreduce()).algorithm);
+  result.count = trial.count();
+  result.bytes = trial.count() * size_of(options.dtype);
+  times = slowest(communicator, std::move(times));
+  std::sort(times.begin(), times.end());
+  result.p50_us = times[times.size() / 2];
+  result.p99_us = times[(times.size() - 1) * 99 / 100];
+  result.algbw = static_cast<double>(result.bytes) / result.p50_us / 1e3;
+  result.busbw = result.algbw * bus_factor(options.operation, communicator.size());
+  return result;
+}
+
+}  // namespace
+
+std::vector<Measured> measure(const PerfOptions& options, std::span<const Contender> contenders, std::size_t bytes) {
+  const int iterations = iterations_for(options, bytes);
+  const int warmup = std::min(iterations, 3);
+  std::vector<Trial> trials;
+  for (const Contender& contender : contenders) trials.emplace_back(options, contender, bytes);
+  std::vector<std::vector<double>> times(trials.size());
+  std::vector<std::size_t> wrong(trials.size(), 0);
+  for (int i = -warmup; i < iterations; ++i) {
+    for (std::size_t c = 0; c < trials.size(); ++c) {
+      trials[c].prepare(i + warmup);
+      contenders[c].communicator->barrier(kLimit);
+      const auto start = Clock::now();
+      trials[c].run();
+      const auto end = Clock::now();
+      if (i >= 0) times[c].push_back(microseconds(end - start));
+      wrong[c] += trials[c].wrong(i + warmup);
+    }
+  }
+  std::vector<Measured> results;
+  for (std::size_t c = 0; c < trials.size(); ++c) {
+    results.push_back(summarize(options, trials[c], contenders[c], std::move(times[c])));
+    results.back().wrong = total(*contenders[c].communicator, wrong[c]);
+  }
+  return results;
+}
+
+double measure_copy_rate(Communicator& communicator, std::size_t bytes) {
+  std::vector<std::byte> from(bytes, std::byte{1});
+  std::vector<std::byte> to(bytes);
+  std::vector<double> times;
+  for (int i = 0; i < 8; ++i) {
+    communicator.barrier(kLimit);
+    const auto start = Clock::now();
+    streaming_copy(to.data(), from.data(), bytes);
+    communicator.barrier(kLimit);
+    times.push_back(microseconds(Clock::now() - start));
+  }
+  times = slowest(communicator, std::move(times));
+  std::sort(times.begin(), times.end());
+  return 2.0 * static_cast<double>(bytes) * communicator.size() / times[times.size() / 2] / 1e3;
+}
+
+}  // namespace kolo::tools
