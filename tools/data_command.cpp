@@ -39,13 +39,16 @@ void run(const Synth& synth) {
 void add_data_command(CLI::App& app) {
   CLI::App* data = app.add_subcommand("data", "Make data sets");
   data->require_subcommand(1);
-  CLI::App* command = data->add_subcommand("synth", "Write a learnable ImageFolder of JPEG files: DIR/{train,val}/<class>");
+  CLI::App* command =
+      data->add_subcommand("synth", "Write a learnable ImageFolder of JPEG files: DIR/{train,val}/<class>");
   auto synth = std::make_shared<Synth>();  // shared with the callback, which outlives this call
   data::SynthOptions& options = synth->options;
-  command->add_option("DIR", synth->folder, "Folder to make; one that holds this very set already is left alone")->required();
+  command->add_option("DIR", synth->folder, "Folder to make; one that holds this very set already is left alone")
+      ->required();
   command->add_option("--classes", options.classes, "Number of classes")->capture_default_str();
   command->add_option("--images", options.images, "Training images, in all")->capture_default_str();
-  command->add_option("--val-images", options.val_images, "Validation images, in all; 0 for none")->capture_default_str();
+  command->add_option("--val-images", options.val_images, "Validation images, in all; 0 for none")
+      ->capture_default_str();
   command->add_option("--size", options.image_size, "Pixels of the shorter side")->capture_default_str();
   command->add_option("--seed", options.seed, "Another seed, other images")->capture_default_str();
   command->add_option("--threads", options.threads, "0: one a core")->capture_default_str();

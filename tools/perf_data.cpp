@@ -19,16 +19,26 @@ std::uint16_t f16_bits(std::int64_t value) {
 void store(std::byte* at, DType dtype, std::int64_t value) {
   const auto put = [at](auto typed) { std::memcpy(at, &typed, sizeof(typed)); };
   switch (dtype) {
-    case DType::f32: return put(static_cast<float>(value));
-    case DType::f64: return put(static_cast<double>(value));
-    case DType::f16: return put(f16_bits(value));
-    case DType::bf16: return put(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16));
-    case DType::i8: return put(static_cast<std::int8_t>(value));
-    case DType::u8: return put(static_cast<std::uint8_t>(value));
-    case DType::i16: return put(static_cast<std::int16_t>(value));
-    case DType::i32: return put(static_cast<std::int32_t>(value));
-    case DType::i64: return put(value);
-    case DType::boolean: return put(static_cast<std::uint8_t>(value != 0));
+    case DType::f32:
+      return put(static_cast<float>(value));
+    case DType::f64:
+      return put(static_cast<double>(value));
+    case DType::f16:
+      return put(f16_bits(value));
+    case DType::bf16:
+      return put(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16));
+    case DType::i8:
+      return put(static_cast<std::int8_t>(value));
+    case DType::u8:
+      return put(static_cast<std::uint8_t>(value));
+    case DType::i16:
+      return put(static_cast<std::int16_t>(value));
+    case DType::i32:
+      return put(static_cast<std::int32_t>(value));
+    case DType::i64:
+      return put(value);
+    case DType::boolean:
+      return put(static_cast<std::uint8_t>(value != 0));
   }
 }
 
@@ -51,10 +61,14 @@ std::int64_t reduced_at(DType dtype, ReduceOp op, int ranks, int iteration, std:
     high = std::max(high, value);
   }
   switch (op) {
-    case ReduceOp::sum: return boolean ? high : sum;
-    case ReduceOp::average: return boolean ? low : sum / ranks;
-    case ReduceOp::min: return low;
-    case ReduceOp::max: return high;
+    case ReduceOp::sum:
+      return boolean ? high : sum;
+    case ReduceOp::average:
+      return boolean ? low : sum / ranks;
+    case ReduceOp::min:
+      return low;
+    case ReduceOp::max:
+      return high;
   }
   return 0;
 }
@@ -89,9 +103,9 @@ Pattern Pattern::reduced(DType dtype, ReduceOp op, int ranks, int iteration) {
 }
 
 void Pattern::fill(std::span<std::byte> data, std::size_t first) const {
-  for_stretches(data.size(), block_.size(), first * size_of(dtype_), [&](std::size_t to, std::size_t from, std::size_t n) {
-    std::memcpy(data.data() + to, block_.data() + from, n);
-  });
+  for_stretches(
+      data.size(), block_.size(), first * size_of(dtype_),
+      [&](std::size_t to, std::size_t from, std::size_t n) { std::memcpy(data.data() + to, block_.data() + from, n); });
 }
 
 std::size_t Pattern::count_wrong(std::span<const std::byte> data, std::size_t first) const {

@@ -129,15 +129,20 @@ double bus_factor(const std::string& operation, int ranks) {
 
 std::string_view algorithm_name(Algorithm algorithm) {
   switch (algorithm) {
-    case Algorithm::automatic: return "automatic";
-    case Algorithm::direct: return "direct";
-    case Algorithm::ring: return "ring";
-    case Algorithm::mpi: return "mpi";
+    case Algorithm::automatic:
+      return "automatic";
+    case Algorithm::direct:
+      return "direct";
+    case Algorithm::ring:
+      return "ring";
+    case Algorithm::mpi:
+      return "mpi";
   }
   return "";
 }
 
-Measured summarize(const PerfOptions& options, const Trial& trial, const Contender& contender, std::vector<double> times) {
+Measured summarize(const PerfOptions& options, const Trial& trial, const Contender& contender,
+                   std::vector<double> times) {
   Measured result;
   Communicator& communicator = *contender.communicator;
   result.name = contender.name;

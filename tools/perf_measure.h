@@ -38,15 +38,16 @@ struct Measured {
   std::size_t count = 0;
   double p50_us = 0;
   double p99_us = 0;
-  double algbw = 0;  // GB/s: bytes over p50
-  double busbw = 0;  // GB/s: what the slowest link must carry
+  double algbw = 0;       // GB/s: bytes over p50
+  double busbw = 0;       // GB/s: what the slowest link must carry
   std::size_t wrong = 0;  // elements, on all ranks
 };
 
 // Collective. One result per contender; the contenders take turns, one iteration each.
 [[nodiscard]] std::vector<Measured> measure(const PerfOptions& options, std::span<const Contender> contenders,
                                             std::size_t bytes);
-// GB/s of memory traffic (read and written) of all ranks together while all copy `bytes` with non-temporal stores. Collective.
+// GB/s of memory traffic (read and written) of all ranks together while all copy `bytes` with non-temporal stores.
+// Collective.
 [[nodiscard]] double measure_copy_rate(Communicator& communicator, std::size_t bytes);
 
 }  // namespace kolo::tools

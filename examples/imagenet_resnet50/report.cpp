@@ -39,9 +39,10 @@ json recipe_of(const Options& o) {
 
 }  // namespace
 
-Reporter::Reporter(bool active, const std::string& path) : active_(active), terminal_(active && stdout_is_terminal()) {
+Reporter::Reporter(bool active, const std::string& path, bool append)
+    : active_(active), terminal_(active && stdout_is_terminal()) {
   if (!active || path.empty()) return;
-  json_.open(path, std::ios::trunc);
+  json_.open(path, append ? std::ios::app : std::ios::trunc);
   if (!json_) throw kolo::UsageError("--json: '" + path + "' cannot be written");
 }
 

@@ -39,7 +39,8 @@ struct EpochRecord {
 class Reporter {
  public:
   // An inactive reporter (ranks other than 0) ignores everything. Throws kolo::UsageError when `json` cannot be opened.
-  Reporter(bool active, const std::string& json);
+  // `append`: behind the lines that are there, for a run that goes on.
+  Reporter(bool active, const std::string& json, bool append);
   void header(const Options& options, const kolo::Placement& placement, const std::string& torch_version);
   // Where the bar stands; cheap enough for every step.
   void position(std::int64_t epoch, std::int64_t epochs, std::int64_t step, std::int64_t steps);

@@ -47,7 +47,7 @@ class Trainer {
   Trainer(kolo::Context& context, const Options& options)
       : context_(context),
         options_(options),
-        reporter_(context.rank() == 0, options.json),
+        reporter_(context.rank() == 0, options.json, !options.resume.empty()),
         source_(make_source(options, context.placement(), Part::train)),
         validation_(make_source(options, context.placement(), Part::validation)),
         schedule_(make_schedule(options, options.batch * context.size())),

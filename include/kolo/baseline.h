@@ -7,8 +7,8 @@
 
 namespace kolo {
 
-// MPI's own collectives behind kolo's interface, over MPI_COMM_WORLD. Collective. Calls block inside start() and know no
-// deadline. Throws UsageError in a build without MPI.
+// MPI's own collectives behind kolo's interface, over MPI_COMM_WORLD. Collective. Calls block inside start() and know
+// no deadline. Throws UsageError in a build without MPI.
 [[nodiscard]] std::unique_ptr<Communicator> make_mpi_baseline();
 
 // A copy with non-temporal stores. The ranges must not overlap.

@@ -24,9 +24,9 @@ struct SamplerOptions {
 };
 
 // The order of an epoch is a function of (seed, epoch, dataset_size) alone: a Fisher-Yates shuffle driven by SplitMix64
-// (src/runtime/distributed_sampler.cpp), the same with every compiler, library and number of ranks. Of that one order rank r
-// takes positions r, r + ranks, r + 2 * ranks ... So a global batch is the same set of samples whatever the number of ranks.
-// Not thread-safe.
+// (src/runtime/distributed_sampler.cpp), the same with every compiler, library and number of ranks. Of that one order
+// rank r takes positions r, r + ranks, r + 2 * ranks ... So a global batch is the same set of samples whatever the
+// number of ranks. Not thread-safe.
 class DistributedSampler {
  public:
   // Throws UsageError for a negative size or a rank outside [0, ranks).
@@ -41,14 +41,15 @@ class DistributedSampler {
   // How many samples this rank has in an epoch.
   [[nodiscard]] std::int64_t size() const noexcept;
 
-  // How many positions of the epoch's order all ranks together have taken, given that each took as many as this one. With
-  // epoch() all that is needed to go on after a restart, also with another number of ranks.
+  // How many positions of the epoch's order all ranks together have taken, given that each took as many as this one.
+  // With epoch() all that is needed to go on after a restart, also with another number of ranks.
   [[nodiscard]] std::int64_t cursor() const noexcept { return taken_ * options_.ranks; }
   // Throws UsageError when `cursor` does not divide by the number of ranks.
   void restore(std::uint64_t epoch, std::int64_t cursor);
 
   // The whole order of an epoch.
-  [[nodiscard]] static std::vector<std::int64_t> order(std::int64_t dataset_size, std::uint64_t seed, std::uint64_t epoch);
+  [[nodiscard]] static std::vector<std::int64_t> order(std::int64_t dataset_size, std::uint64_t seed,
+                                                       std::uint64_t epoch);
 
  private:
   SamplerOptions options_;

@@ -23,14 +23,14 @@ inline constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // the limit othe
 inline constexpr std::string_view kMetadataKey = "__metadata__";
 
 inline constexpr std::array<std::pair<DType, std::string_view>, 10> kDTypeNames{{{DType::f32, "F32"},
-                                                                                  {DType::f64, "F64"},
-                                                                                  {DType::f16, "F16"},
-                                                                                  {DType::bf16, "BF16"},
-                                                                                  {DType::i8, "I8"},
-                                                                                  {DType::u8, "U8"},
-                                                                                  {DType::i16, "I16"},
-                                                                                  {DType::i32, "I32"},
-                                                                                  {DType::i64, "I64"},
-                                                                                  {DType::boolean, "BOOL"}}};
+                                                                                 {DType::f64, "F64"},
+                                                                                 {DType::f16, "F16"},
+                                                                                 {DType::bf16, "BF16"},
+                                                                                 {DType::i8, "I8"},
+                                                                                 {DType::u8, "U8"},
+                                                                                 {DType::i16, "I16"},
+                                                                                 {DType::i32, "I32"},
+                                                                                 {DType::i64, "I64"},
+                                                                                 {DType::boolean, "BOOL"}}};
 
 }  // namespace kolo::checkpoint

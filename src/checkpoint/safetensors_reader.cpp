@@ -89,9 +89,9 @@ TensorView parse_tensor(const std::string& name, const json& entry, std::span<co
   TensorView tensor{name, parse_format_dtype(field(entry, "dtype", where), where), {}, {}};
   tensor.shape = parse_shape(field(entry, "shape", where), where);
   const json& offsets = field(entry, "data_offsets", where);
-  require(offsets.is_array() && offsets.size() == 2 && offsets[0].is_number_unsigned() &&
-              offsets[1].is_number_unsigned(),
-          where + " has data_offsets that are not two sizes");
+  require(
+      offsets.is_array() && offsets.size() == 2 && offsets[0].is_number_unsigned() && offsets[1].is_number_unsigned(),
+      where + " has data_offsets that are not two sizes");
   const auto begin = offsets[0].get<std::uint64_t>();
   const auto end = offsets[1].get<std::uint64_t>();
   require(begin <= end && end <= data.size(), where + " reaches beyond the file");
@@ -100,8 +100,8 @@ TensorView parse_tensor(const std::string& name, const json& entry, std::span<co
     require(!__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(extent), &bytes),
             where + " has an impossible shape");
   }
-  require(bytes == end - begin, where + " has " + std::to_string(end - begin) + " bytes where its shape and dtype make " +
-                                    std::to_string(bytes));
+  require(bytes == end - begin, where + " has " + std::to_string(end - begin) +
+                                    " bytes where its shape and dtype make " + std::to_string(bytes));
   tensor.bytes = data.subspan(begin, end - begin);
   return tensor;
 }

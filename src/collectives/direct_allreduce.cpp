@@ -17,8 +17,8 @@
 //   reduce    own slice, a quantum at a time; streaming stores are fenced by the kernel
 //   done      done = s (release); until all done >= s
 //
-// Each element is computed once, by one rank, from all inputs in rank order: equal bits everywhere, 16-bit types rounded
-// once. The flags of operation s may be overwritten by s+1: whoever is done with s has read them.
+// Each element is computed once, by one rank, from all inputs in rank order: equal bits everywhere, 16-bit types
+// rounded once. The flags of operation s may be overwritten by s+1: whoever is done with s has read them.
 #include "collectives/direct_allreduce.h"
 
 #include <algorithm>

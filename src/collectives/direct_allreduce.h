@@ -10,8 +10,9 @@
 
 namespace kolo::collectives {
 
-// One rank's words about one registered buffer, in shared memory, zero at first. The counters only grow: operation s of the
-// buffer has arrived at a rank once `arrived` >= s. A few flag words share the line of the counter that publishes them.
+// One rank's words about one registered buffer, in shared memory, zero at first. The counters only grow: operation s of
+// the buffer has arrived at a rank once `arrived` >= s. A few flag words share the line of the counter that publishes
+// them.
 struct DirectControl {
   alignas(kCacheLine) std::atomic<std::uint64_t> arrived;
   std::uint64_t flags[kMaxFlagWords];

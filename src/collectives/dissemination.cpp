@@ -1,5 +1,6 @@
-// Dissemination (Hensgen, Finkel and Manber, "Two algorithms for barrier synchronization", IJPP 1988): in round k every rank
-// tells rank + 2^k what it knows, and hears from rank - 2^k. After ceil(log2 p) rounds everybody knows of everybody.
+// Dissemination (Hensgen, Finkel and Manber, "Two algorithms for barrier synchronization", IJPP 1988): in round k every
+// rank tells rank + 2^k what it knows, and hears from rank - 2^k. After ceil(log2 p) rounds everybody knows of
+// everybody.
 //
 //   round 0   0 -> 1   1 -> 2   2 -> 3   3 -> 0      each knows of 2 ranks
 //   round 1   0 -> 2   1 -> 3   2 -> 0   3 -> 1      each knows of 4 ranks

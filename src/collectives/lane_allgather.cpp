@@ -1,5 +1,5 @@
-// Uneven allgather through lanes: in step k every rank shows the k-th piece of its contribution, if it has one, and copies out
-// the others'. As many steps as the longest contribution has pieces.
+// Uneven allgather through lanes: in step k every rank shows the k-th piece of its contribution, if it has one, and
+// copies out the others'. As many steps as the longest contribution has pieces.
 //
 //   rank 0 [a a a]   lane: a     output of every rank: [a a a|b|c c|]
 //   rank 1 [b]       lane: b

@@ -1,7 +1,8 @@
 // One-shot allreduce through lanes, piece by piece, for two or three ranks and for everything small.
 //
-// Every rank shows a piece of its data in its lane; then every rank reduces that piece from all lanes, in rank order, into
-// its own private memory. One synchronisation a piece; while the peers' piece is awaited the next one is copied in.
+// Every rank shows a piece of its data in its lane; then every rank reduces that piece from all lanes, in rank order,
+// into its own private memory. One synchronisation a piece; while the peers' piece is awaited the next one is copied
+// in.
 //
 //   rank 0  private [a0 b0 c0 ..] --copy b0--> lane           a = a0+a1+a2+a3 is computed by every rank for itself:
 //   rank 1  private [a1 b1 c1 ..] --copy b1--> lane            (p-1)N bytes cross between cores per rank, but each

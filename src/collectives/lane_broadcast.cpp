@@ -1,5 +1,5 @@
-// Broadcast through lanes: the root shows piece after piece, everybody copies it out. The other ranks' steps carry nothing
-// but their counters, which is how the root knows that a lane may be used again.
+// Broadcast through lanes: the root shows piece after piece, everybody copies it out. The other ranks' steps carry
+// nothing but their counters, which is how the root knows that a lane may be used again.
 //
 //   root 1:  [a|b|c|d|..] --> lane of rank 1 --> private memory of ranks 0, 2, 3
 #include <cstring>
@@ -12,8 +12,7 @@ namespace {
 class LaneBroadcast final : public LaneOperation {
  public:
   LaneBroadcast(std::shared_ptr<Group> group, const std::shared_ptr<Lanes>& lanes, const BroadcastOptions& options)
-      : LaneOperation(std::move(group), lanes, (options.bytes + kLaneBytes - 1) / kLaneBytes),
-        options_(options) {}
+      : LaneOperation(std::move(group), lanes, (options.bytes + kLaneBytes - 1) / kLaneBytes), options_(options) {}
 
  private:
   [[nodiscard]] std::size_t payload_bytes(int r, std::size_t step) const override {

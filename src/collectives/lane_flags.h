@@ -7,8 +7,8 @@
 
 namespace kolo::collectives {
 
-// Bytes of `flags` in a payload that goes on with `data_bytes`: data that does not fit beside them in the counter's line
-// begins on a line of its own.
+// Bytes of `flags` in a payload that goes on with `data_bytes`: data that does not fit beside them in the counter's
+// line begins on a line of its own.
 [[nodiscard]] inline std::size_t flag_bytes(const FlagWords& flags, std::size_t data_bytes) {
   const std::size_t bytes = flags.words.size() * sizeof(std::uint64_t);
   if (bytes + data_bytes <= kCacheLine - sizeof(std::uint64_t)) return bytes;

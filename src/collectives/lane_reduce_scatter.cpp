@@ -1,4 +1,5 @@
-// Reduce-scatter through lanes: in step k every rank shows the k-th piece of every rank's part, and reduces its own column.
+// Reduce-scatter through lanes: in step k every rank shows the k-th piece of every rank's part, and reduces its own
+// column.
 //
 //   rank 0 shows [a0|b0|c0|d0]      rank 0 reduces a0+a1+a2+a3 into its output,
 //   rank 1 shows [a1|b1|c1|d1]      rank 1 the b's, and so on; the inputs stay as they were
@@ -15,7 +16,8 @@ namespace {
 
 class LaneReduceScatter final : public LaneOperation {
  public:
-  LaneReduceScatter(std::shared_ptr<Group> group, const std::shared_ptr<Lanes>& lanes, const ReduceScatterOptions& options)
+  LaneReduceScatter(std::shared_ptr<Group> group, const std::shared_ptr<Lanes>& lanes,
+                    const ReduceScatterOptions& options)
       : LaneOperation(std::move(group), lanes, steps_of(options)),
         options_(options),
         element_(size_of(options.dtype)),

@@ -1,14 +1,14 @@
 // Sliced allreduce through lanes: for four ranks and more on private memory.
 //
-// Two steps a piece: in step A every rank shows its whole piece, and reduces slice r of it from all lanes; in step B it shows
-// its reduced slice, and everybody copies the others' slices out. About 2N bytes cross between cores per rank whatever
-// the number of ranks, where the one-shot way takes (p-1)N.
+// Two steps a piece: in step A every rank shows its whole piece, and reduces slice r of it from all lanes; in step B it
+// shows its reduced slice, and everybody copies the others' slices out. About 2N bytes cross between cores per rank
+// whatever the number of ranks, where the one-shot way takes (p-1)N.
 //
 //   A   lanes  0:[a0 b0 c0 d0]  1:[a1 b1 c1 d1]  2:[a2 b2 c2 d2]  3:[a3 b3 c3 d3]   rank 1 reduces b = b0+b1+b2+b3
 //   B   lanes  0:[a]            1:[b]            2:[c]            3:[d]             everybody copies a, b, c, d
 //
-// Steps are interleaved as A0 A1 B0 A2 B1 A3 B2 ... so that the next piece is copied in while peers are awaited, and B(k) is
-// filled after A(k) was drained. That needs at least two pieces.
+// Steps are interleaved as A0 A1 B0 A2 B1 A3 B2 ... so that the next piece is copied in while peers are awaited, and
+// B(k) is filled after A(k) was drained. That needs at least two pieces.
 #include "collectives/lane_flags.h"
 #include "collectives/lane_operations.h"
 
@@ -17,7 +17,8 @@ namespace {
 
 class LaneSlicedAllreduce final : public LaneOperation {
  public:
-  LaneSlicedAllreduce(std::shared_ptr<Group> group, const std::shared_ptr<Lanes>& lanes, const AllreduceOptions& options)
+  LaneSlicedAllreduce(std::shared_ptr<Group> group, const std::shared_ptr<Lanes>& lanes,
+                      const AllreduceOptions& options)
       : LaneOperation(std::move(group), lanes, 2 * pieces_of(options)),
         options_(options),
         element_(size_of(options.dtype)),
@@ -107,7 +108,8 @@ class LaneSlicedAllreduce final : public LaneOperation {
 
 }  // namespace
 
-std::unique_ptr<Operation> start_lane_sliced_allreduce(std::shared_ptr<Group> group, const std::shared_ptr<Lanes>& lanes,
+std::unique_ptr<Operation> start_lane_sliced_allreduce(std::shared_ptr<Group> group,
+                                                       const std::shared_ptr<Lanes>& lanes,
                                                        const AllreduceOptions& options) {
   return std::make_unique<LaneSlicedAllreduce>(std::move(group), lanes, options);
 }

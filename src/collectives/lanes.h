@@ -44,8 +44,8 @@ struct Lanes {
 // Collective over the ranks of `memory`; waits for them.
 [[nodiscard]] std::shared_ptr<Lanes> make_lanes(transport::SharedMemory& memory, std::chrono::milliseconds timeout);
 
-// An operation in `steps` steps: in each, every rank fills its lane and, once all have, drains all lanes. fill(j + 1) comes
-// before drain(j), so that ranks need not wait for each other; drain(j) comes before fill(j + 2).
+// An operation in `steps` steps: in each, every rank fills its lane and, once all have, drains all lanes. fill(j + 1)
+// comes before drain(j), so that ranks need not wait for each other; drain(j) comes before fill(j + 2).
 class LaneOperation : public QueuedMachine {
  public:
   LaneOperation(std::shared_ptr<Group> group, const std::shared_ptr<Lanes>& lanes, std::size_t steps);
@@ -62,7 +62,8 @@ class LaneOperation : public QueuedMachine {
   [[nodiscard]] int rank() const noexcept { return lanes_.rank; }
   [[nodiscard]] int size() const noexcept { return lanes_.size; }
   // `payloads`, each `bytes` further on. Valid until the next call.
-  [[nodiscard]] std::span<const std::byte* const> advanced(std::span<const std::byte* const> payloads, std::size_t bytes);
+  [[nodiscard]] std::span<const std::byte* const> advanced(std::span<const std::byte* const> payloads,
+                                                           std::size_t bytes);
 
  private:
   bool turn() override;

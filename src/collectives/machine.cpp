@@ -60,7 +60,8 @@ bool Machine::advance() {
 
 void TurnQueue::enter(QueuedMachine* machine) {
   if (abandoned_) {
-    throw UsageError("an operation on this memory was abandoned before it was complete; the group cannot be used any more");
+    throw UsageError(
+        "an operation on this memory was abandoned before it was complete; the group cannot be used any more");
   }
   waiting_.push_back(machine);
 }

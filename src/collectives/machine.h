@@ -61,8 +61,8 @@ class Machine : public Operation {
 
 class QueuedMachine;
 
-// Operations that use the same memory take turns in the order in which they were started, which is the same on all ranks.
-// Whoever advances any of them advances the first, so that they may be waited for in any order.
+// Operations that use the same memory take turns in the order in which they were started, which is the same on all
+// ranks. Whoever advances any of them advances the first, so that they may be waited for in any order.
 class TurnQueue {
  public:
   void enter(QueuedMachine* machine);

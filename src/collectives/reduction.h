@@ -1,5 +1,6 @@
 #pragma once
-// How elements are combined, and the cutting of arrays into slices: shared by all allreduce and reduce-scatter algorithms.
+// How elements are combined, and the cutting of arrays into slices: shared by all allreduce and reduce-scatter
+// algorithms.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

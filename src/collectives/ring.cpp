@@ -1,8 +1,9 @@
-// The segmented ring (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 2009).
+// The segmented ring (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC
+// 2009).
 //
 // Data is cut into one block per rank; a step moves one block from every rank to its right neighbour. p-1 steps of
-// reduce-scatter leave every rank with its own block reduced, p-1 steps of allgather hand the blocks round. Each rank sends
-// 2(p-1)/p N bytes, the least there is, and talks to two neighbours only.
+// reduce-scatter leave every rank with its own block reduced, p-1 steps of allgather hand the blocks round. Each rank
+// sends 2(p-1)/p N bytes, the least there is, and talks to two neighbours only.
 //
 //   step 0  0 --block 3--> 1 --block 0--> 2 --block 1--> 3 --block 2--> 0       rank r sends block r-1-t in step t,
 //   step 1  0 --block 2--> 1 --block 3--> 2 --block 0--> 3 --block 1--> 0       and receives block r-2-t (mod 4)
@@ -10,12 +11,14 @@
 //   step 3  0 --block 0--> 1 --block 1--> 2 --block 2--> 3 --block 3--> 0       allgather begins
 //   step 4, 5 ...
 //
-// Blocks move in segments, so that a segment of step t+1 leaves as soon as the same segment of step t has come in, and both
-// directions of a link are busy at once. Segments of one step follow each other on one tag; empty ones are not sent.
+// Blocks move in segments, so that a segment of step t+1 leaves as soon as the same segment of step t has come in, and
+// both directions of a link are busy at once. Segments of one step follow each other on one tag; empty ones are not
+// sent.
 //
-// A block's partial sums pass through ranks in ring order, in the element type: 16-bit types are rounded at each hop (p-1
-// roundings, where the direct algorithm rounds once). The owner computes the final value and everybody copies it: equal
-// bits everywhere. A rank's contribution is prescaled in place when it is first used; the owner divides and postscales.
+// A block's partial sums pass through ranks in ring order, in the element type: 16-bit types are rounded at each hop
+// (p-1 roundings, where the direct algorithm rounds once). The owner computes the final value and everybody copies it:
+// equal bits everywhere. A rank's contribution is prescaled in place when it is first used; the owner divides and
+// postscales.
 #include "collectives/ring.h"
 
 #include <algorithm>

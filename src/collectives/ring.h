@@ -10,8 +10,8 @@
 
 namespace kolo::collectives {
 
-// The segmented ring itself, without flags: a piece of other operations. Works in place on `data`, which is cut into one
-// block per rank. Its memory must outlive it.
+// The segmented ring itself, without flags: a piece of other operations. Works in place on `data`, which is cut into
+// one block per rank. Its memory must outlive it.
 class Ring {
  public:
   enum class Part { reduce_scatter, allgather, allreduce };

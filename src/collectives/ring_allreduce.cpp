@@ -20,7 +20,8 @@ namespace {
 
 std::vector<std::size_t> even_blocks(std::size_t count, int size, DType dtype) {
   std::vector<std::size_t> blocks(static_cast<std::size_t>(size));
-  for (int r = 0; r < size; ++r) blocks[static_cast<std::size_t>(r)] = part_of(count, size, r, line_grain(dtype)).size();
+  for (int r = 0; r < size; ++r)
+    blocks[static_cast<std::size_t>(r)] = part_of(count, size, r, line_grain(dtype)).size();
   return blocks;
 }
 
@@ -78,8 +79,8 @@ class RingAllgather final : public Machine {
  public:
   RingAllgather(const RingParts& parts, const AllgatherOptions& options) : Machine(parts.group) {
     const auto self = static_cast<std::size_t>(group().rank());
-    std::byte* own = options.output + std::accumulate(options.counts.begin(), options.counts.begin() + group().rank(),
-                                                      std::size_t{0});
+    std::byte* own = options.output +
+                     std::accumulate(options.counts.begin(), options.counts.begin() + group().rank(), std::size_t{0});
     if (options.counts[self] != 0 && own != options.input) std::memcpy(own, options.input, options.counts[self]);
     Ring::Plan plan;
     plan.part = Ring::Part::allgather;

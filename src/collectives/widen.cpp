@@ -10,11 +10,16 @@ namespace {
 template <class F>
 void with_integer(DType dtype, F&& body) {
   switch (dtype) {
-    case DType::i8: return body(std::int8_t{});
-    case DType::u8: return body(std::uint8_t{});
-    case DType::i16: return body(std::int16_t{});
-    case DType::i32: return body(std::int32_t{});
-    default: throw UsageError("widening is for integers of 8 to 32 bits");
+    case DType::i8:
+      return body(std::int8_t{});
+    case DType::u8:
+      return body(std::uint8_t{});
+    case DType::i16:
+      return body(std::int16_t{});
+    case DType::i32:
+      return body(std::int32_t{});
+    default:
+      throw UsageError("widening is for integers of 8 to 32 bits");
   }
 }
 
@@ -30,7 +35,8 @@ void widen(const std::byte* from, DType dtype, std::size_t count, std::int64_t* 
 
 void narrow(const std::int64_t* from, DType dtype, std::size_t count, std::byte* to) {
   with_integer(dtype, [&]<class T>(T) {
-    std::transform(from, from + count, reinterpret_cast<T*>(to), [](std::int64_t value) { return static_cast<T>(value); });
+    std::transform(from, from + count, reinterpret_cast<T*>(to),
+                   [](std::int64_t value) { return static_cast<T>(value); });
   });
 }
 

@@ -36,8 +36,7 @@ std::size_t round_up(std::size_t bytes) { return (bytes + kCacheLine - 1) / kCac
 
 class AlgorithmicCommunicator final : public Communicator {
  public:
-  explicit AlgorithmicCommunicator(const AlgorithmicParts& parts)
-      : parts_(parts), group_(std::make_shared<Group>()) {
+  explicit AlgorithmicCommunicator(const AlgorithmicParts& parts) : parts_(parts), group_(std::make_shared<Group>()) {
     if (parts.transport == nullptr) throw UsageError("an algorithmic communicator needs a transport");
     group_->transport = parts.transport;
     group_->counters = parts.counters;
@@ -58,11 +57,16 @@ class AlgorithmicCommunicator final : public Communicator {
   std::unique_ptr<Operation> start(const AllreduceOptions& options) override {
     validate(options);
     switch (select_way(options, surroundings_)) {
-      case Way::alone: return allreduce_alone(options);
-      case Way::ring: return begun(start_ring_allreduce(ring_parts(), options));
-      case Way::lanes: return begun(start_lane_allreduce(group_, lanes(), options));
-      case Way::sliced_lanes: return begun(start_lane_sliced_allreduce(group_, lanes(), options));
-      case Way::in_place: break;
+      case Way::alone:
+        return allreduce_alone(options);
+      case Way::ring:
+        return begun(start_ring_allreduce(ring_parts(), options));
+      case Way::lanes:
+        return begun(start_lane_allreduce(group_, lanes(), options));
+      case Way::sliced_lanes:
+        return begun(start_lane_sliced_allreduce(group_, lanes(), options));
+      case Way::in_place:
+        break;
     }
     const auto* shared = dynamic_cast<const SharedBuffer*>(options.registered);
     if (shared == nullptr) throw UsageError("allreduce: the registered buffer belongs to another communicator");

@@ -18,8 +18,8 @@ std::string names_of(const std::vector<Rank>& ranks) {
 
 }  // namespace
 
-// Spinning is for peers that run on other cores at this moment; yielding for peers that wait for this core; sleeping for
-// peers that are far away or late.
+// Spinning is for peers that run on other cores at this moment; yielding for peers that wait for this core; sleeping
+// for peers that are far away or late.
 void Communicator::drive(Operation& operation, std::chrono::milliseconds timeout, std::string_view what) {
   const int spins = spin_iterations();
   for (int i = 0; i < spins; ++i) {

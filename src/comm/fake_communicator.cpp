@@ -49,7 +49,9 @@ std::unique_ptr<Operation> FakeCommunicator::start(const BroadcastOptions& optio
   return begin("broadcast " + std::to_string(options.bytes), {});
 }
 
-std::unique_ptr<Operation> FakeCommunicator::start(const AllgatherOptions& /*options*/) { return begin("allgather", {}); }
+std::unique_ptr<Operation> FakeCommunicator::start(const AllgatherOptions& /*options*/) {
+  return begin("allgather", {});
+}
 
 std::unique_ptr<Operation> FakeCommunicator::start(const ReduceScatterOptions& /*options*/) {
   return begin("reduce_scatter", {});

@@ -1,6 +1,6 @@
 #pragma once
-// A communicator for tests of what stands above it: one rank of a group whose others do not exist. It writes down every call,
-// completes when told to, and fails where told to.
+// A communicator for tests of what stands above it: one rank of a group whose others do not exist. It writes down every
+// call, completes when told to, and fails where told to.
 #include <functional>
 #include <limits>
 #include <string>
@@ -15,9 +15,9 @@ struct FakeScript {
 
   Rank rank = 0;
   int size = 2;
-  int advances = 1;                     // calls of advance() until an operation is complete
-  std::size_t fail_start = kNever;      // the start of this operation (from 0) throws `error`
-  std::size_t fail_advance = kNever;    // the first advance() of this operation throws `error`
+  int advances = 1;                   // calls of advance() until an operation is complete
+  std::size_t fail_start = kNever;    // the start of this operation (from 0) throws `error`
+  std::size_t fail_advance = kNever;  // the first advance() of this operation throws `error`
   std::size_t never_completes = kNever;
   std::function<void()> error;          // throws
   std::vector<Rank> waiting_for = {1};  // of operations that are not complete

@@ -26,8 +26,8 @@ struct AlgorithmicParts {
 [[nodiscard]] std::unique_ptr<Communicator> make_algorithmic(const AlgorithmicParts& parts);
 // A group of one.
 [[nodiscard]] std::unique_ptr<Communicator> make_self();
-// Plain MPI collectives over a duplicate of `mpi_comm` (a MPI_Comm*; null: MPI_COMM_WORLD): the baseline. Blocking calls are MPI's own and
-// know no deadline. Throws UsageError in a build without MPI.
+// Plain MPI collectives over a duplicate of `mpi_comm` (a MPI_Comm*; null: MPI_COMM_WORLD): the baseline. Blocking
+// calls are MPI's own and know no deadline. Throws UsageError in a build without MPI.
 [[nodiscard]] std::unique_ptr<Communicator> make_mpi(const void* mpi_comm = nullptr);
 
 }  // namespace kolo::comm

@@ -1,8 +1,8 @@
 // Plain MPI calls: the baseline to compare with, and a second implementation for the contract tests.
 //
-// Everything is done inside start(), by blocking calls that know no deadline. MPI has no 16-bit floats: they travel as f32, and are
-// rounded once. An average of integers shorter than 64 bits travels as 64-bit integers. Flags are an MPI_Allreduce of
-// their own, with MPI_BOR, before the data. Counts beyond MPI's int go in several calls.
+// Everything is done inside start(), by blocking calls that know no deadline. MPI has no 16-bit floats: they travel as
+// f32, and are rounded once. An average of integers shorter than 64 bits travels as 64-bit integers. Flags are an
+// MPI_Allreduce of their own, with MPI_BOR, before the data. Counts beyond MPI's int go in several calls.
 #include <mpi.h>
 
 #include <algorithm>
@@ -33,30 +33,42 @@ bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; 
 
 MPI_Datatype mpi_type(DType dtype) {
   switch (dtype) {
-    case DType::f32: return MPI_FLOAT;
-    case DType::f64: return MPI_DOUBLE;
-    case DType::i8: return MPI_INT8_T;
-    case DType::u8: return MPI_UINT8_T;
-    case DType::i16: return MPI_INT16_T;
-    case DType::i32: return MPI_INT32_T;
-    case DType::i64: return MPI_INT64_T;
-    case DType::boolean: return MPI_UINT8_T;
-    default: throw UsageError("MPI has no 16-bit floats");
+    case DType::f32:
+      return MPI_FLOAT;
+    case DType::f64:
+      return MPI_DOUBLE;
+    case DType::i8:
+      return MPI_INT8_T;
+    case DType::u8:
+      return MPI_UINT8_T;
+    case DType::i16:
+      return MPI_INT16_T;
+    case DType::i32:
+      return MPI_INT32_T;
+    case DType::i64:
+      return MPI_INT64_T;
+    case DType::boolean:
+      return MPI_UINT8_T;
+    default:
+      throw UsageError("MPI has no 16-bit floats");
   }
 }
 
 MPI_Op mpi_op(DType dtype, ReduceOp op) {
   const bool boolean = dtype == DType::boolean;
   switch (op) {
-    case ReduceOp::sum: return boolean ? MPI_MAX : MPI_SUM;
-    case ReduceOp::average: return boolean ? MPI_MIN : MPI_SUM;
-    case ReduceOp::min: return MPI_MIN;
-    case ReduceOp::max: return MPI_MAX;
+    case ReduceOp::sum:
+      return boolean ? MPI_MAX : MPI_SUM;
+    case ReduceOp::average:
+      return boolean ? MPI_MIN : MPI_SUM;
+    case ReduceOp::min:
+      return MPI_MIN;
+    case ReduceOp::max:
+      return MPI_MAX;
   }
   throw UsageError("unknown reduction");
 }
 
-// Booleans and bytes may be any nonzero value at the caller; kolo's are 0 or 1 by contract.
 class MpiCommunicator final : public Communicator {
  public:
   explicit MpiCommunicator(const void* handle) : comm_(handle, base::Deadline(std::chrono::seconds(60))) {}

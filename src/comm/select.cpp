@@ -9,8 +9,10 @@ namespace {
 std::string reason_for(Way way, const AllreduceOptions& options, const Surroundings& surroundings) {
   const std::string ranks = std::to_string(surroundings.size) + " ranks";
   switch (way) {
-    case Way::alone: return "a group of one rank: nothing to exchange";
-    case Way::in_place: return ranks + " on one host, registered buffer: reduced in place, a slice per rank";
+    case Way::alone:
+      return "a group of one rank: nothing to exchange";
+    case Way::in_place:
+      return ranks + " on one host, registered buffer: reduced in place, a slice per rank";
     case Way::lanes:
       return ranks + " on one host, " + (options.registered != nullptr ? "small" : "private") +
              " data: every rank reduces pieces shown in shared lanes";

@@ -1,5 +1,6 @@
 #pragma once
-// Which algorithm runs an allreduce. Fixed constants and nothing measured, so that all ranks choose alike and runs repeat bitwise.
+// Which algorithm runs an allreduce. Fixed constants and nothing measured, so that all ranks choose alike and runs
+// repeat bitwise.
 #include "kolo/communicator.h"
 
 namespace kolo::comm {
@@ -11,9 +12,9 @@ struct Surroundings {
 
 enum class Way {
   alone,
-  in_place,       // direct, on the registered buffer
-  lanes,          // direct, through lanes, one-shot
-  sliced_lanes,   // direct, through lanes, sliced
+  in_place,      // direct, on the registered buffer
+  lanes,         // direct, through lanes, one-shot
+  sliced_lanes,  // direct, through lanes, sliced
   ring,
 };
 

@@ -32,7 +32,8 @@ std::size_t check_counts(const char* call, std::span<const std::size_t> counts, 
   }
   std::size_t sum = 0;
   for (const std::size_t count : counts) {
-    if (count > std::numeric_limits<std::size_t>::max() - sum) throw UsageError(std::string(call) + ": counts overflow");
+    if (count > std::numeric_limits<std::size_t>::max() - sum)
+      throw UsageError(std::string(call) + ": counts overflow");
     sum += count;
   }
   return sum;
@@ -46,7 +47,8 @@ void validate(const AllreduceOptions& options) {
     throw UsageError("allreduce: prescale and postscale must be finite");
   }
   if (!is_floating(options.dtype) && (options.prescale != 1.0 || options.postscale != 1.0)) {
-    throw UsageError("allreduce: " + std::string(name_of(options.dtype)) + " cannot be scaled; use f16, bf16, f32 or f64");
+    throw UsageError("allreduce: " + std::string(name_of(options.dtype)) +
+                     " cannot be scaled; use f16, bf16, f32 or f64");
   }
   if (options.flags.words.size() > kMaxFlagWords) {
     throw UsageError("allreduce: " + std::to_string(options.flags.words.size()) + " flag words; at most " +
@@ -63,7 +65,8 @@ void validate(const AllreduceOptions& options) {
 void validate(const BroadcastOptions& options, int size) {
   check_memory("broadcast", "data", options.data, options.bytes, DType::u8);
   if (options.root < 0 || options.root >= size) {
-    throw UsageError("broadcast: root " + std::to_string(options.root) + " is not in a group of " + std::to_string(size));
+    throw UsageError("broadcast: root " + std::to_string(options.root) + " is not in a group of " +
+                     std::to_string(size));
   }
 }
 

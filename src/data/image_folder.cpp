@@ -51,7 +51,8 @@ bool accept_file(const fs::directory_entry& entry) { return is_image_name(entry.
 
 ImageFolder::ImageFolder(const fs::path& root) : root_(root) {
   class_names_ = sorted_names(root, accept_class);
-  if (class_names_.empty()) throw UsageError(root.string() + " has no folders: expected " + root.string() + "/<class>/*.JPEG");
+  if (class_names_.empty())
+    throw UsageError(root.string() + " has no folders: expected " + root.string() + "/<class>/*.JPEG");
   for (std::size_t label = 0; label < class_names_.size(); ++label) {
     for (std::string& name : sorted_names(root / class_names_[label], accept_file)) {
       files_.push_back({std::move(name), static_cast<std::int32_t>(label)});

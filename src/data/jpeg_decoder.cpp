@@ -68,7 +68,8 @@ const char* name_of_conversion(const jpeg_decompress_struct& info) {
   }
 }
 
-// Four bytes a pixel to three, in place. Every CMYK JPEG in the wild is Adobe's: its values are inverted, 255 is no ink.
+// Four bytes a pixel to three, in place. Every CMYK JPEG in the wild is Adobe's: its values are inverted, 255 is no
+// ink.
 void cmyk_to_rgb(std::uint8_t* row, int width) {
   const std::uint8_t* from = row;
   for (int x = 0; x < width; ++x, from += 4, row += 3) {

@@ -63,7 +63,8 @@ bool Encoder::run(const std::uint8_t* rgb, int width, int height, int quality) {
 }  // namespace
 
 std::vector<std::byte> encode_jpeg(std::span<const std::uint8_t> rgb, int width, int height, int quality) {
-  if (width <= 0 || height <= 0 || rgb.size() != static_cast<std::size_t>(width) * static_cast<std::size_t>(height) * 3) {
+  if (width <= 0 || height <= 0 ||
+      rgb.size() != static_cast<std::size_t>(width) * static_cast<std::size_t>(height) * 3) {
     throw UsageError("encode_jpeg: the pixels are not width * height * 3 bytes");
   }
   const auto encoder = std::make_unique<Encoder>();

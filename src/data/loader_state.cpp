@@ -13,7 +13,7 @@ namespace kolo::data {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
-constexpr int kLent = 2;  // batches the caller may hold
+constexpr int kLent = 2;                         // batches the caller may hold
 constexpr std::int64_t kMaxReplacements = 1000;  // in a row: then it is not a few broken files
 constexpr std::chrono::seconds kStopTimeout{10};
 

@@ -27,9 +27,12 @@ constexpr int kQuality = 90;
 constexpr std::uint64_t kValidation = std::uint64_t{1} << 40U;  // numbers of validation images start here
 
 json describe(const SynthOptions& options, bool complete) {
-  return {{"version", kVersion},          {"classes", options.classes},
-          {"images", options.images},     {"val_images", options.val_images},
-          {"image_size", options.image_size}, {"seed", options.seed},
+  return {{"version", kVersion},
+          {"classes", options.classes},
+          {"images", options.images},
+          {"val_images", options.val_images},
+          {"image_size", options.image_size},
+          {"seed", options.seed},
           {"complete", complete}};
 }
 
@@ -53,9 +56,10 @@ bool already_there(const fs::path& root, const SynthOptions& options) {
   const json marker = json::parse(file, nullptr, false);
   if (marker == describe(options, true)) return true;
   if (marker == describe(options, false)) return false;  // was interrupted: made again
-  throw UsageError(root.string() + (marker.is_object() ? " holds images made with other options"
-                                                       : " holds files that kolo did not make") +
-                   "; remove it or name another folder");
+  throw UsageError(
+      root.string() +
+      (marker.is_object() ? " holds images made with other options" : " holds files that kolo did not make") +
+      "; remove it or name another folder");
 }
 
 std::string class_name(std::int64_t label) {
@@ -96,11 +100,13 @@ void write_image(const Job& job) {
 // Takes images by number until there are none left or another thread has failed.
 class Painters {
  public:
-  Painters(const fs::path& root, const SynthOptions& options, const std::function<void(std::int64_t, std::int64_t)>& tell)
+  Painters(const fs::path& root, const SynthOptions& options,
+           const std::function<void(std::int64_t, std::int64_t)>& tell)
       : root_(root), options_(options), tell_(tell), total_(options.images + options.val_images) {}
 
   void run() {
-    unsigned count = options_.threads > 0 ? static_cast<unsigned>(options_.threads) : std::thread::hardware_concurrency();
+    unsigned count =
+        options_.threads > 0 ? static_cast<unsigned>(options_.threads) : std::thread::hardware_concurrency();
     count = std::clamp(count, 1U, 64U);
     {
       std::vector<std::jthread> threads;

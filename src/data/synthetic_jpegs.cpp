@@ -16,7 +16,8 @@ SyntheticJpegs::SyntheticJpegs(const SyntheticJpegOptions& options) : options_(o
   }
   const std::int64_t count = std::min<std::int64_t>(options.distinct, options.size);
   for (std::int64_t i = 0; i < count; ++i) {
-    const auto rgb = draw_pattern({label(i), options.width, options.height, options.seed, static_cast<std::uint64_t>(i)});
+    const auto rgb =
+        draw_pattern({label(i), options.width, options.height, options.seed, static_cast<std::uint64_t>(i)});
     images_.push_back(encode_jpeg(rgb, options.width, options.height, kQuality));
   }
 }

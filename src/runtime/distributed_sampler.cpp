@@ -46,7 +46,8 @@ DistributedSampler::DistributedSampler(const SamplerOptions& options) : options_
   set_epoch(0);
 }
 
-std::vector<std::int64_t> DistributedSampler::order(std::int64_t dataset_size, std::uint64_t seed, std::uint64_t epoch) {
+std::vector<std::int64_t> DistributedSampler::order(std::int64_t dataset_size, std::uint64_t seed,
+                                                    std::uint64_t epoch) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(dataset_size));
   std::iota(order.begin(), order.end(), std::int64_t{0});
   SplitMix64 random(SplitMix64::mix(seed) ^ (epoch * 0xd1342543de82ef95U));
@@ -73,9 +74,12 @@ std::int64_t DistributedSampler::size() const noexcept {
   const std::int64_t all = options_.dataset_size;
   const std::int64_t ranks = options_.ranks;
   switch (options_.tail) {
-    case Tail::pad: return (all + ranks - 1) / ranks;
-    case Tail::drop: return all / ranks;
-    case Tail::exact: return all / ranks + (options_.rank < all % ranks ? 1 : 0);
+    case Tail::pad:
+      return (all + ranks - 1) / ranks;
+    case Tail::drop:
+      return all / ranks;
+    case Tail::exact:
+      return all / ranks + (options_.rank < all % ranks ? 1 : 0);
   }
   return 0;
 }

@@ -44,7 +44,8 @@ void DistributedOptimizer::synchronize() {
 
 void DistributedOptimizer::zero_grad(bool set_to_none) { optimizer_->zero_grad(set_to_none); }
 
-void DistributedOptimizer::add_param_group(const torch::optim::OptimizerParamGroup& group, const NamedTensors& parameters) {
+void DistributedOptimizer::add_param_group(const torch::optim::OptimizerParamGroup& group,
+                                           const NamedTensors& parameters) {
   if (binding_) {
     binding_->add_names(parameters);
   }

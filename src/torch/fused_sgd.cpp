@@ -26,14 +26,16 @@ bool same_layout(const at::Tensor& a, const at::Tensor& b) {
 }
 
 template <class T>
-void update_flat(const at::Tensor& weight, const at::Tensor& momentum, const at::Tensor& gradient, const SgdTerms& terms) {
+void update_flat(const at::Tensor& weight, const at::Tensor& momentum, const at::Tensor& gradient,
+                 const SgdTerms& terms) {
   sgd_update(weight.mutable_data_ptr<T>(), momentum.defined() ? momentum.mutable_data_ptr<T>() : nullptr,
              gradient.const_data_ptr<T>(), static_cast<std::size_t>(weight.numel()), terms);
   weight.unsafeGetTensorImpl()->bump_version();
 }
 
 // Any type and layout, in torch's own operations.
-void update_generic(const at::Tensor& weight, const at::Tensor& momentum, const at::Tensor& gradient, const SgdTerms& terms) {
+void update_generic(const at::Tensor& weight, const at::Tensor& momentum, const at::Tensor& gradient,
+                    const SgdTerms& terms) {
   at::Tensor direction = terms.weight_decay != 0 ? gradient.add(weight, terms.weight_decay) : gradient;
   if (momentum.defined()) {
     if (terms.first) {
@@ -55,8 +57,8 @@ void update(const at::Tensor& weight, const at::Tensor& momentum, const at::Tens
     update_generic(weight, momentum, gradient, terms);
   } else if (weight.numel() >= kParallelElements && at::get_num_threads() > 1) {
     const auto buffers = momentum.defined() ? std::vector<at::Tensor>{momentum} : std::vector<at::Tensor>{};
-    at::_fused_sgd_({weight}, {gradient}, buffers, terms.weight_decay, momentum.defined() ? terms.momentum : 0, terms.lr,
-                    terms.dampening, terms.nesterov, /*maximize=*/false, terms.first);
+    at::_fused_sgd_({weight}, {gradient}, buffers, terms.weight_decay, momentum.defined() ? terms.momentum : 0,
+                    terms.lr, terms.dampening, terms.nesterov, /*maximize=*/false, terms.first);
   } else if (type == c10::kFloat) {
     update_flat<float>(weight, momentum, gradient, terms);
   } else {

@@ -4,7 +4,6 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
-#include <sstream>
 
 #include "kolo/error.h"
 #include "torch/dtype.h"
@@ -239,9 +238,8 @@ GradientBinding::Slots GradientBinding::take_table(const std::vector<NamedParame
   Slots newcomers;
   slots_.clear();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const auto found = std::find_if(known.begin(), known.end(), [&](const auto& slot) {
-      return slot->parameter.is_same(parameters[i].tensor);
-    });
+    const auto found = std::find_if(known.begin(), known.end(),
+                                    [&](const auto& slot) { return slot->parameter.is_same(parameters[i].tensor); });
     std::shared_ptr<GradientSlot> slot;
     if (found == known.end()) {
       slot = std::make_shared<GradientSlot>(parameters[i].tensor, table[i]);

@@ -62,7 +62,7 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   std::unique_ptr<GradientReducer> reducer_;
   std::mutex mutex_;  // hooks run on whichever thread calls backward()
   std::uint64_t round_ = 0;
-  bool began_ = false;   // something was contributed in this round
+  bool began_ = false;  // something was contributed in this round
   bool closed_ = false;
   std::string spoiled_;  // why this round cannot be closed any more
   int no_sync_ = 0;

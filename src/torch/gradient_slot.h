@@ -31,8 +31,8 @@ class GradientSlot {
 
   // Makes param.grad() a view of `memory`, the reduced gradient. Reuses last round's view when nobody else holds it.
   void publish(std::span<std::byte> memory);
-  // Before kolo's memory is written again: whoever still holds last round's view (param.grad() itself, a tensor kept by the user, a
-  // view of it) gets a private copy under it, without noticing.
+  // Before kolo's memory is written again: whoever still holds last round's view (param.grad() itself, a tensor kept by
+  // the user, a view of it) gets a private copy under it, without noticing.
   void move_out();
   // Whether param.grad() is what the last round left there, and nothing has been written to it since.
   [[nodiscard]] bool grad_is_leftover() const;

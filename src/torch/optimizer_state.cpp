@@ -38,7 +38,8 @@ std::string shape_of(const torch::optim::Optimizer& optimizer) {
 void require_equal(const std::vector<std::string>& values, const std::string& what) {
   for (std::size_t rank = 1; rank < values.size(); ++rank) {
     if (values[rank] != values[0]) {
-      throw MismatchError(what + ": rank 0 has " + values[0] + ", rank " + std::to_string(rank) + " has " + values[rank]);
+      throw MismatchError(what + ": rank 0 has " + values[0] + ", rank " + std::to_string(rank) + " has " +
+                          values[rank]);
     }
   }
 }

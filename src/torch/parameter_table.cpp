@@ -64,7 +64,8 @@ std::vector<NamedParameter> trainable_parameters(const torch::optim::Optimizer& 
       }
       const std::string position = std::to_string(group) + "." + std::to_string(i);
       if (unnamed == Unnamed::refuse) {
-        throw UsageError("parameter " + position + " (group.position) of the optimizer is not among the named parameters");
+        throw UsageError("parameter " + position +
+                         " (group.position) of the optimizer is not among the named parameters");
       }
       result.push_back({"param_group." + position, tensors[i]});
     }

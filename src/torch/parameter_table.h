@@ -27,13 +27,14 @@ class ParameterNames {
 
  private:
   std::unordered_map<c10::TensorImpl*, std::string> by_tensor_;
-  std::unordered_map<std::string, at::Tensor> by_name_;  // keeps the tensors, so that no address means another one later
+  std::unordered_map<std::string, at::Tensor>
+      by_name_;  // keeps the tensors, so that no address means another one later
 };
 
 enum class Unnamed { refuse, invent };  // invent: "param_group.<group>.<position>"
 
-// The optimizer's parameters that require a gradient, group after group, each once. Unnamed ones throw UsageError or get
-// a name by position.
+// The optimizer's parameters that require a gradient, group after group, each once. Unnamed ones throw UsageError or
+// get a name by position.
 [[nodiscard]] std::vector<NamedParameter> trainable_parameters(const torch::optim::Optimizer& optimizer,
                                                                const ParameterNames& names, Unnamed unnamed);
 

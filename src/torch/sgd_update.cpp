@@ -11,8 +11,9 @@ namespace kolo {
 namespace {
 
 template <class T, bool kFirst, bool kNesterov>
-[[gnu::always_inline]] inline void with_momentum(T* __restrict weight, T* __restrict momentum, const T* __restrict gradient,
-                                                 std::size_t count, const SgdTerms& terms) {
+[[gnu::always_inline]] inline void with_momentum(T* __restrict weight, T* __restrict momentum,
+                                                 const T* __restrict gradient, std::size_t count,
+                                                 const SgdTerms& terms) {
   const T lr = static_cast<T>(terms.lr);
   const T keep = static_cast<T>(terms.momentum);
   const T take = static_cast<T>(1 - terms.dampening);

@@ -15,8 +15,8 @@ struct SgdTerms {
 
 // With g' = g + weight_decay * w:
 //   m = first ? g' : momentum * m + (1 - dampening) * g'        w -= lr * (nesterov ? g' + momentum * m : m)
-// `momentum` may be null: then w -= lr * g'. The three arrays do not overlap. Every rounding is that of one operation in
-// the element's type, in this order, on every processor.
+// `momentum` may be null: then w -= lr * g'. The three arrays do not overlap. Every rounding is that of one operation
+// in the element's type, in this order, on every processor.
 void sgd_update(float* weight, float* momentum, const float* gradient, std::size_t count, const SgdTerms& terms);
 void sgd_update(double* weight, double* momentum, const double* gradient, std::size_t count, const SgdTerms& terms);
 

@@ -53,13 +53,15 @@ std::string describe_line(const std::string& line) {
   for (;; ++position) {
     first_line.clear();
     other_line.clear();
-    const bool more = static_cast<bool>(std::getline(first, first_line)) | static_cast<bool>(std::getline(other, other_line));
+    const bool more =
+        static_cast<bool>(std::getline(first, first_line)) | static_cast<bool>(std::getline(other, other_line));
     if (!more || first_line != other_line) {
       break;
     }
   }
   throw MismatchError("the models differ at tensor " + std::to_string(position) + ": rank 0 has " +
-                      describe_line(first_line) + ", rank " + std::to_string(rank) + " has " + describe_line(other_line));
+                      describe_line(first_line) + ", rank " + std::to_string(rank) + " has " +
+                      describe_line(other_line));
 }
 
 }  // namespace

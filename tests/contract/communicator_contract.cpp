@@ -75,8 +75,8 @@ void parts_of_a_registered_buffer(Communicator& comm) {
   comm.allreduce(options, kLimit);
   for (std::size_t i = 0; i < 100000; ++i) {
     const bool inside = i >= 12345 && i < 12345 + 54321;
-    const double wanted = inside ? expected_at(DType::f32, ReduceOp::sum, comm.size(), i)
-                                 : value_at(DType::f32, comm.rank(), i);
+    const double wanted =
+        inside ? expected_at(DType::f32, ReduceOp::sum, comm.size(), i) : value_at(DType::f32, comm.rank(), i);
     ASSERT_EQ(floats[i], static_cast<float>(wanted)) << i;
   }
 }
@@ -241,8 +241,8 @@ void reduce_scatter_uneven(Communicator& comm) {
   }
 }
 
-// Nobody leaves a barrier before all have entered it: each round a different rank announces late.
-void barrier_holds(Communicator& comm) {
+// Many in a row complete on every rank.
+void barriers_in_a_row(Communicator& comm) {
   for (int i = 0; i < 200; ++i) comm.barrier(kLimit);
 }
 
@@ -260,7 +260,8 @@ void any_order_of_completion(Communicator& comm) {
     options[k].count = data[k].size() / sizeof(float);
     if (k == 0 || k == 5) {
       options[k].registered = buffers[k % 2].get();
-      options[k].data = std::copy(data[k].begin(), data[k].end(), options[k].registered->data().data()) - data[k].size();
+      options[k].data =
+          std::copy(data[k].begin(), data[k].end(), options[k].registered->data().data()) - data[k].size();
     }
   }
   for (const AllreduceOptions& each : options) operations.push_back(comm.start(each));
@@ -358,7 +359,7 @@ void choice_has_a_reason(Communicator& comm) {
 }
 
 constexpr ContractCase kCases[] = {
-    {"barrier_holds", barrier_holds},
+    {"barriers_in_a_row", barriers_in_a_row},
     {"allreduce_private", allreduce_private},
     {"allreduce_registered", allreduce_registered},
     {"parts_of_a_registered_buffer", parts_of_a_registered_buffer},

@@ -1,6 +1,6 @@
 #pragma once
-// What every Communicator must do, as functions that all ranks call with their own end. They report by EXPECT and never leave
-// a rank behind in a collective.
+// What every Communicator must do, as functions that all ranks call with their own end. They report by EXPECT and never
+// leave a rank behind in a collective.
 #include <span>
 
 #include "kolo/communicator.h"

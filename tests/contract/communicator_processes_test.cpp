@@ -1,4 +1,5 @@
-// The contract for groups of processes, under mpirun: plain MPI, our algorithms over MPI, over shared-memory messages, and direct.
+// The contract for groups of processes, under mpirun: plain MPI, our algorithms over MPI, over shared-memory messages,
+// and direct.
 #include <gtest/gtest.h>
 
 #include <memory>

@@ -1,5 +1,6 @@
 #pragma once
-// Elements that differ by rank and whose sums, averages and extremes are exact in every type, with the expected results.
+// Elements that differ by rank and whose sums, averages and extremes are exact in every type, with the expected
+// results.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -14,16 +15,26 @@ inline void store(std::byte* at, DType dtype, double value) {
   const auto put = [at](auto typed) { std::memcpy(at, &typed, sizeof(typed)); };
   const auto whole = static_cast<std::int64_t>(value);
   switch (dtype) {
-    case DType::f32: return put(static_cast<float>(value));
-    case DType::f64: return put(value);
-    case DType::f16: return put(base::f32_to_f16(static_cast<float>(value)));
-    case DType::bf16: return put(base::f32_to_bf16(static_cast<float>(value)));
-    case DType::i8: return put(static_cast<std::int8_t>(whole));
-    case DType::u8: return put(static_cast<std::uint8_t>(whole));
-    case DType::i16: return put(static_cast<std::int16_t>(whole));
-    case DType::i32: return put(static_cast<std::int32_t>(whole));
-    case DType::i64: return put(whole);
-    case DType::boolean: return put(static_cast<std::uint8_t>(value != 0));
+    case DType::f32:
+      return put(static_cast<float>(value));
+    case DType::f64:
+      return put(value);
+    case DType::f16:
+      return put(base::f32_to_f16(static_cast<float>(value)));
+    case DType::bf16:
+      return put(base::f32_to_bf16(static_cast<float>(value)));
+    case DType::i8:
+      return put(static_cast<std::int8_t>(whole));
+    case DType::u8:
+      return put(static_cast<std::uint8_t>(whole));
+    case DType::i16:
+      return put(static_cast<std::int16_t>(whole));
+    case DType::i32:
+      return put(static_cast<std::int32_t>(whole));
+    case DType::i64:
+      return put(whole);
+    case DType::boolean:
+      return put(static_cast<std::uint8_t>(value != 0));
   }
 }
 
@@ -46,10 +57,14 @@ inline double expected_at(DType dtype, ReduceOp op, int size, std::size_t i) {
   const double first = value_at(dtype, 0, i);
   const double last = value_at(dtype, size - 1, i);  // linear in the rank
   switch (op) {
-    case ReduceOp::sum: return (first + last) / 2 * size;
-    case ReduceOp::average: return (first + last) / 2;
-    case ReduceOp::min: return first;
-    case ReduceOp::max: return last;
+    case ReduceOp::sum:
+      return (first + last) / 2 * size;
+    case ReduceOp::average:
+      return (first + last) / 2;
+    case ReduceOp::min:
+      return first;
+    case ReduceOp::max:
+      return last;
   }
   return 0;
 }

@@ -1,6 +1,7 @@
 #pragma once
-// An engine for a world of one rank, with the rules of the real one made strict: memory of a finished round is overwritten with NaN
-// at the first contribution of the next, and contributed data must still be what it was when the round ends.
+// An engine for a world of one rank, with the rules of the real one made strict: memory of a finished round is
+// overwritten with NaN at the first contribution of the next, and contributed data must still be what it was when the
+// round ends.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -15,9 +16,10 @@
 namespace kolo::test {
 
 struct FakeLog {
-  std::vector<std::vector<std::string>> rounds;        // names contributed, by round, in order
-  std::vector<std::vector<std::string>> table_changes; // names of each new table
+  std::vector<std::vector<std::string>> rounds;         // names contributed, by round, in order
+  std::vector<std::vector<std::string>> table_changes;  // names of each new table
   std::vector<std::string> failures;
+  std::size_t contributions = 0;
   int reducers = 0;
 };
 
@@ -35,6 +37,7 @@ class FakeReducer final : public GradientReducer {
     const auto* bytes = static_cast<const std::byte*>(data);
     taken_[index] = {data, {bytes, bytes + table_[index].bytes()}};
     order_.push_back(table_[index].name);
+    ++log_->contributions;
   }
 
   void change_table(std::vector<GradientInfo> table) override {
@@ -87,7 +90,7 @@ class FakeReducer final : public GradientReducer {
 
   void resize() {
     for (auto& old : memory_) std::memset(old.data(), 0xff, old.size());  // NaN
-    graveyard_.push_back(std::move(memory_));                            // so that stale views read NaN, not chance
+    graveyard_.push_back(std::move(memory_));                             // so that stale views read NaN, not chance
     memory_.clear();
     for (const auto& info : table_) memory_.emplace_back(info.bytes());
     taken_.assign(table_.size(), {});

@@ -2,11 +2,11 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <torch/nn/functional/loss.h>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/container/functional.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
-#include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/linear.h>
-#include <torch/nn/modules/container/functional.h>
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 #include <torch/types.h>
@@ -51,9 +51,12 @@ torch::nn::Sequential make_model(at::ScalarType type) {
 std::shared_ptr<torch::optim::Optimizer> make_optimizer(Rule rule, std::vector<at::Tensor> parameters) {
   const auto sgd = torch::optim::SGDOptions(0.1).momentum(0.9).weight_decay(1e-3);
   switch (rule) {
-    case Rule::sgd: return std::make_shared<torch::optim::SGD>(std::move(parameters), sgd);
-    case Rule::fused_sgd: return std::make_shared<kolo::FusedSGD>(std::move(parameters), sgd);
-    case Rule::adamw: break;
+    case Rule::sgd:
+      return std::make_shared<torch::optim::SGD>(std::move(parameters), sgd);
+    case Rule::fused_sgd:
+      return std::make_shared<kolo::FusedSGD>(std::move(parameters), sgd);
+    case Rule::adamw:
+      break;
   }
   return std::make_shared<torch::optim::AdamW>(std::move(parameters), torch::optim::AdamWOptions(1e-2));
 }
@@ -114,8 +117,8 @@ std::vector<History> train_together(Rule rule, at::ScalarType type, int ranks) {
       kolo::broadcast_parameters(context, *model);
       kolo::DistributedOptions options;
       options.bucket_bytes = 2048;  // several buckets
-      kolo::DistributedOptimizer optimizer(context, make_optimizer(rule, model->parameters()), model->named_parameters(),
-                                           options);
+      kolo::DistributedOptimizer optimizer(context, make_optimizer(rule, model->parameters()),
+                                           model->named_parameters(), options);
       for (int step = 0; step < kSteps; ++step) {
         auto [input, target] = batch_of(step, rank, type);
         optimizer.zero_grad();
@@ -161,6 +164,7 @@ TEST_P(Equivalence, RanksTrainLikeOneProcessOnTheUnionBatch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Equivalence,
-                         testing::Combine(testing::Values(Rule::sgd, Rule::fused_sgd, Rule::adamw), testing::Values(2, 3, 4)));
+                         testing::Combine(testing::Values(Rule::sgd, Rule::fused_sgd, Rule::adamw),
+                                          testing::Values(2, 3, 4)));
 
 }  // namespace

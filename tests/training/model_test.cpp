@@ -27,9 +27,7 @@ void on_ranks(int ranks, const std::function<void(Context&)>& body) {
   kolo::test::run_ranks(ranks, [&](int rank) { body(*contexts[static_cast<std::size_t>(rank)]); });
 }
 
-at::Tensor filled(std::vector<std::int64_t> sizes, double value) {
-  return torch::full(sizes, value, torch::kFloat64);
-}
+at::Tensor filled(std::vector<std::int64_t> sizes, double value) { return torch::full(sizes, value, torch::kFloat64); }
 
 at::Tensor weight(std::vector<std::int64_t> sizes = {3}) { return filled(std::move(sizes), 1).requires_grad_(true); }
 
@@ -59,7 +57,8 @@ TEST(Model, TheFirstDifferenceIsNamedOnEveryRank) {
   on_ranks(3, [](Context& context) {
     const auto odd = [&](auto one, auto other) { return context.rank() == 2 ? other : one; };
     const std::vector<std::pair<NamedTensors, std::string>> cases = {
-        {{{"a", filled({2}, 0)}, {"b", filled(odd(std::vector<std::int64_t>{3}, std::vector<std::int64_t>{4}), 0)}}, "'b'"},
+        {{{"a", filled({2}, 0)}, {"b", filled(odd(std::vector<std::int64_t>{3}, std::vector<std::int64_t>{4}), 0)}},
+         "'b'"},
         {{{odd("c", "d"), filled({2}, 0)}}, "'d'"},
         {{{"e", filled({2}, 0).to(odd(torch::kFloat32, torch::kFloat64))}}, "Double"},
         {{{"f", odd(filled({2, 3}, 0), filled({3, 2}, 0).t())}}, "strides"},
@@ -146,8 +145,7 @@ TEST(Ops, NamedTensorsInAnyOrder) {
 TEST(Ops, AllgatherOfUnevenTensors) {
   on_ranks(3, [](Context& context) {
     const at::Tensor all = kolo::allgather(context, filled({context.rank() + 1, 2}, context.rank()), "g");
-    const at::Tensor expected =
-        torch::cat({filled({1, 2}, 0), filled({2, 2}, 1), filled({3, 2}, 2)});
+    const at::Tensor expected = torch::cat({filled({1, 2}, 0), filled({2, 2}, 1), filled({3, 2}, 2)});
     EXPECT_TRUE(torch::equal(all, expected));
   });
 }
@@ -163,10 +161,9 @@ TEST(Ops, StridedViewsAreReducedInPlace) {
 
 TEST(Ops, TheTensorOutlivesItsHandle) {
   on_ranks(2, [](Context& context) {
-    {
-      auto dropped = kolo::allreduce_async(context, filled({1 << 16}, 1), "dropped");
-    }
-    EXPECT_TRUE(kolo::allreduce_(context, filled({2}, context.rank()), "next", kolo::ReduceOp::sum).eq(1).all().item<bool>());
+    { auto dropped = kolo::allreduce_async(context, filled({1 << 16}, 1), "dropped"); }
+    EXPECT_TRUE(
+        kolo::allreduce_(context, filled({2}, context.rank()), "next", kolo::ReduceOp::sum).eq(1).all().item<bool>());
   });
 }
 
@@ -215,7 +212,8 @@ TEST(Rounds, FreezingThawingAndAddingOnAllRanks) {
     for (int step = 0; step < 9; ++step) {
       if (step == 3) b.requires_grad_(false);
       if (step == 6) b.requires_grad_(true);
-      if (step == 7) optimizer.add_param_group(torch::optim::OptimizerParamGroup(std::vector<at::Tensor>{c}), {{"c", c}});
+      if (step == 7)
+        optimizer.add_param_group(torch::optim::OptimizerParamGroup(std::vector<at::Tensor>{c}), {{"c", c}});
       optimizer.zero_grad();
       ((a.sum() + b.sum() + c.sum()) * (2 * context.rank())).backward();
       optimizer.step();

@@ -7,9 +7,9 @@ namespace kolo::data {
 
 struct SynthOptions {
   int classes = 10;
-  std::int64_t images = 1000;    // in train/, spread evenly over the classes
+  std::int64_t images = 1000;     // in train/, spread evenly over the classes
   std::int64_t val_images = 200;  // in val/
-  int image_size = 96;             // of the shorter side; the longer one varies up to 4/3 of it
+  int image_size = 96;            // of the shorter side; the longer one varies up to 4/3 of it
   std::uint64_t seed = 0;
   int threads = 0;  // 0: one a core
 };

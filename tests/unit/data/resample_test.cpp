@@ -108,9 +108,9 @@ class OneImage final : public Dataset {
   std::string file_;
 };
 
-// Decoding only the crop, reduced, against decoding everything at full size. At the crop's edge a reduced pixel mixes in
-// what lies up to seven pixels outside: there a few grey levels of difference are right. A shift by half a pixel would
-// show in the mean.
+// Decoding only the crop, reduced, against decoding everything at full size. At the crop's edge a reduced pixel mixes
+// in what lies up to seven pixels outside: there a few grey levels of difference are right. A shift by half a pixel
+// would show in the mean.
 TEST(SampleMaker, ShortcutsDoNotChangeThePicture) {
   const test::Rgb image = test::smooth_image(640, 480);
   for (const Augment augment : {Augment::train, Augment::eval}) {

@@ -1,5 +1,5 @@
-#include <gtest/gtest.h>
 #include <ATen/Parallel.h>
+#include <gtest/gtest.h>
 #include <torch/optim/sgd.h>
 #include <torch/serialize.h>
 #include <torch/types.h>
