@@ -33,8 +33,8 @@ class RegisteredBuffer {
   [[nodiscard]] virtual std::span<std::byte> data() noexcept = 0;  // this rank's memory, 64-byte aligned, zero at first
 };
 
-// Words that travel with an allreduce and are combined by OR, never scaled or cast. After completion every rank holds the OR over
-// all ranks. When (word 0 & veto) is not 0 in that OR, no rank's data has been changed.
+// Words that travel with an allreduce and are combined by OR, never scaled or cast. After completion every rank holds
+// the OR over all ranks. When (word 0 & veto) is not 0 in that OR, no rank's data has been changed.
 struct FlagWords {
   std::span<std::uint64_t> words;  // at most kMaxFlagWords; the same count on all ranks
   std::uint64_t veto = 0;
@@ -44,8 +44,8 @@ inline constexpr std::size_t kMaxFlagWords = 64;
 enum class Algorithm : std::uint8_t { automatic, direct, ring, mpi };
 
 // Counts are elements. `registered` names the buffer in which `data` lies (whole or in part), or null for private
-// memory. All ranks pass equal options, pointers apart. Prescale and postscale multiply floating-point elements before and after the
-// reduction (in fp32 for 16-bit types, fp64 for f64); integers and boolean take 1 only.
+// memory. All ranks pass equal options, pointers apart. Prescale and postscale multiply floating-point elements before
+// and after the reduction (in fp32 for 16-bit types, fp64 for f64); integers and boolean take 1 only.
 struct AllreduceOptions {
   std::byte* data = nullptr;  // in and out
   std::size_t count = 0;
@@ -103,7 +103,8 @@ class Communicator {
   [[nodiscard]] virtual std::vector<std::unique_ptr<RegisteredBuffer>> allocate(std::span<const std::size_t> sizes,
                                                                                 std::chrono::milliseconds timeout) = 0;
   [[nodiscard]] virtual Choice explain(const AllreduceOptions& options) const = 0;
-  // Blocks until something may have happened that lets an operation advance, or until `at_most` has passed. May return early.
+  // Blocks until something may have happened that lets an operation advance, or until `at_most` has passed. May return
+  // early.
   virtual void wait_for_activity(std::chrono::microseconds at_most) = 0;
 
   // Blocking forms: start, then advance until complete. Throw TimeoutError after `timeout`.

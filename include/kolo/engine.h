@@ -15,8 +15,8 @@ namespace kolo {
 
 enum class RequestKind : std::uint8_t { allreduce, broadcast, allgather, barrier };
 
-// What one rank wants. Kind, dtype, sizes, strides, op, scales and root must agree on all ranks, else MismatchError on every
-// rank (an allgather's first size may differ). `input` must live and stay unchanged until the Work is done.
+// What one rank wants. Kind, dtype, sizes, strides, op, scales and root must agree on all ranks, else MismatchError on
+// every rank (an allgather's first size may differ). `input` must live and stay unchanged until the Work is done.
 struct Request {
   std::string name;
   RequestKind kind = RequestKind::allreduce;
@@ -26,9 +26,9 @@ struct Request {
   ReduceOp op = ReduceOp::sum;
   double prescale = 1.0;
   double postscale = 1.0;
-  Rank root = 0;                 // broadcast only
-  const void* input = nullptr;   // broadcast: read at the root only
-  void* output = nullptr;        // null: leave the result in kolo's memory, see Work::result()
+  Rank root = 0;                // broadcast only
+  const void* input = nullptr;  // broadcast: read at the root only
+  void* output = nullptr;       // null: leave the result in kolo's memory, see Work::result()
   Stream stream;
   std::shared_ptr<const void> keep;  // whatever owns input and output; let go when the Work is done
 };

@@ -22,14 +22,15 @@ struct GradientInfo {
 };
 
 struct ReducerOptions {
-  ReduceOp op = ReduceOp::average;   // sum or average; an average divides by the world size
+  ReduceOp op = ReduceOp::average;  // sum or average; an average divides by the world size
   double prescale = 1.0;
   double postscale = 1.0;
-  std::size_t bucket_bytes = 0;      // 0: from Config
-  std::string settings;              // anything else that must agree on all ranks; compared, never read
+  std::size_t bucket_bytes = 0;  // 0: from Config
+  std::string settings;          // anything else that must agree on all ranks; compared, never read
 };
 
-// One optimizer's gradients. A *round* is what it contributes between two finish() calls. Call from one thread at a time.
+// One optimizer's gradients. A *round* is what it contributes between two finish() calls. Call from one thread at a
+// time.
 //
 //   contribute(i, p) ... contribute(j, q)     any order, any subset; a bucket leaves as soon as it is full
 //   finish()                                  the rest counts as zeros; waits; throws typed errors
@@ -37,12 +38,13 @@ struct ReducerOptions {
 class GradientReducer {
  public:
   virtual ~GradientReducer() = default;
-  // Packs `data` (dense, in the table's strides) into its bucket, scaled on the way, and launches the bucket when it is full. Never
-  // blocks. `data` must live unchanged until finish() has returned, because a round that a peer voids is sent again.
-  // Throws UsageError when i was already contributed in this round.
+  // Packs `data` (dense, in the table's strides) into its bucket, scaled on the way, and launches the bucket when it is
+  // full. Never blocks. `data` must live unchanged until finish() has returned, because a round that a peer voids is
+  // sent again. Throws UsageError when i was already contributed in this round.
   virtual void contribute(std::size_t index, const void* data) = 0;
-  // This rank's table has changed (new parameter, other shape): the peers learn it in this round, all tensors of which are
-  // matched again by name, and the new table holds from the next round. Peers whose table differs get MismatchError.
+  // This rank's table has changed (new parameter, other shape): the peers learn it in this round, all tensors of which
+  // are matched again by name, and the new table holds from the next round. Peers whose table differs get
+  // MismatchError.
   virtual void change_table(std::vector<GradientInfo> table) = 0;
   // Closes the round and waits until every bucket is reduced, making progress itself meanwhile.
   // Throws MismatchError, PeerFailedError, PeerLostError, TimeoutError; after the first two the next round works.

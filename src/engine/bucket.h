@@ -16,8 +16,8 @@
 namespace kolo::engine {
 
 struct BucketParts {
-  const PlannedBucket* plan = nullptr;            // borrowed
-  std::unique_ptr<Communicator> communicator;     // this bucket's own
+  const PlannedBucket* plan = nullptr;         // borrowed
+  std::unique_ptr<Communicator> communicator;  // this bucket's own
   std::unique_ptr<RegisteredBuffer> memory;
   telemetry::Counters* counters = nullptr;
 };

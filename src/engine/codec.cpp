@@ -78,7 +78,8 @@ Entry read(const wire::Entry& from) {
               .failed_ranks = to_vector(from.failed_ranks()),
               .failure = from.failure()};
   if (from.has_conflict()) entry.conflict = read(from.conflict());
-  if (entry.ranks.size() != entry.bytes.size()) throw BackendError("a control message is damaged: uneven contributions");
+  if (entry.ranks.size() != entry.bytes.size())
+    throw BackendError("a control message is damaged: uneven contributions");
   return entry;
 }
 
@@ -113,8 +114,8 @@ void write(const Fatal& from, wire::Fatal& to) {
 }
 
 Fatal read(const wire::Fatal& from) {
-  return {checked(from.kind(), FatalKind::backend), to_vector(from.ranks()), from.text(),
-          from.sequence(), to_vector(from.rounds())};
+  return {checked(from.kind(), FatalKind::backend), to_vector(from.ranks()), from.text(), from.sequence(),
+          to_vector(from.rounds())};
 }
 
 }  // namespace

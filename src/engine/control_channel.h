@@ -1,6 +1,6 @@
 #pragma once
-// Carries Envelopes along the tree. A frame is at most 4 KiB: a 4-byte length and the message's beginning; a longer message's
-// rest follows as a second transport message.
+// Carries Envelopes along the tree. A frame is at most 4 KiB: a 4-byte length and the message's beginning; a longer
+// message's rest follows as a second transport message.
 #include <cstddef>
 #include <memory>
 #include <optional>

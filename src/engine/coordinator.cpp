@@ -6,8 +6,8 @@ Coordinator::Coordinator(CoordinatorParts parts) : parts_(std::move(parts)), thr
 
 Coordinator::~Coordinator() { stop(); }
 
-// No wake-up is lost: the submitter makes its work visible before it reads parked_, and the thread sets parked_ before it looks for
-// work a last time (both sequentially consistent).
+// No wake-up is lost: the submitter makes its work visible before it reads parked_, and the thread sets parked_ before
+// it looks for work a last time (both sequentially consistent).
 void Coordinator::notify() {
   if (!parked_.load()) return;
   const std::scoped_lock lock(lock_);

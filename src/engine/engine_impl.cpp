@@ -16,11 +16,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kFailTimeout = 10s;     // how long a failing rank stays to tell its peers
-constexpr auto kEchoTimeout = 2s;      // how long it waits for the root to have heard
-constexpr auto kWorkGrace = 2s;        // the engine's own deadline, which knows who is missing, comes first
-constexpr auto kPatrol = 2ms;          // without spare cores: how long callers may do the work themselves
-constexpr auto kNap = 100us;           // longest sleep of a waiter: shared memory rings no bell
+constexpr auto kFailTimeout = 10s;  // how long a failing rank stays to tell its peers
+constexpr auto kEchoTimeout = 2s;   // how long it waits for the root to have heard
+constexpr auto kWorkGrace = 2s;     // the engine's own deadline, which knows who is missing, comes first
+constexpr auto kPatrol = 2ms;       // without spare cores: how long callers may do the work themselves
+constexpr auto kNap = 100us;        // longest sleep of a waiter: shared memory rings no bell
 constexpr int kYields = 64;
 
 void check(const Request& request, int size) {
@@ -259,7 +259,8 @@ void EngineImpl::fail_round(const std::string& text) noexcept {
     round_timeout_.store(std::min<std::chrono::milliseconds>(kFailTimeout, timeout()));
     if (auto* rounds = expected_reducer()) rounds->fail(text);
   } catch (const std::exception&) {
-    // PeerFailedError: everyone knows. Anything else: the peers have seen it too, and the caller's own exception goes on.
+    // PeerFailedError: everyone knows. Anything else: the peers have seen it too, and the caller's own exception goes
+    // on.
   }
   round_timeout_.store(timeout());
 }

@@ -2,7 +2,8 @@
 // The engine: requests in, collectives out.
 //
 // Threads. submit() may be called from anywhere; it only queues. Everything else of the named channel happens in
-// progress(), under one lock, by whoever has time: waiters, hooks in passing, the coordinator. No user code runs under the lock.
+// progress(), under one lock, by whoever has time: waiters, hooks in passing, the coordinator. No user code runs under
+// the lock.
 #include <atomic>
 #include <map>
 #include <memory>
@@ -26,8 +27,8 @@ namespace kolo::engine {
 
 struct EngineParts {
   Placement placement;
-  const Config* config = nullptr;                            // borrowed, as all below
-  transport::Transport* transport = nullptr;                 // null in a world of one
+  const Config* config = nullptr;             // borrowed, as all below
+  transport::Transport* transport = nullptr;  // null in a world of one
   transport::Tag control_tag = 0;
   CommunicatorFactory communicators;
   telemetry::Counters* counters = nullptr;
@@ -115,12 +116,12 @@ class EngineImpl final : public Engine,
   std::atomic<int> executing_{0};
   std::atomic<bool> kicked_{false};
 
-  std::mutex progress_lock_;  // guards everything from here on
+  std::mutex progress_lock_;                 // guards everything from here on
   std::unique_ptr<ControlChannel> control_;  // null in a world of one
   NamedExecutor executor_;
   Matcher matcher_;
   std::map<std::string, Submission> submitted_;
-  std::vector<GradientRounds*> rounds_;  // registered reducers, borrowed
+  std::vector<GradientRounds*> rounds_;        // registered reducers, borrowed
   std::vector<std::shared_ptr<void>> buried_;  // memory that peers may still write to; shared with nobody any more
   std::atomic<std::uint64_t> epoch_{0};        // failures announced so far; written under the lock
   std::uint64_t next_sequence_ = 0;

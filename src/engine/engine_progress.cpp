@@ -126,7 +126,8 @@ void EngineImpl::execute(const Item& item) {
   std::vector<Submission> submissions;
   for (const auto& name : item.names) {
     const auto found = submitted_.find(name);
-    if (found == submitted_.end()) throw BackendError("the list names '" + name + "', which this rank has not submitted");
+    if (found == submitted_.end())
+      throw BackendError("the list names '" + name + "', which this rank has not submitted");
     submissions.push_back(std::move(found->second));
     submitted_.erase(found);
   }
@@ -190,12 +191,14 @@ std::exception_ptr EngineImpl::to_exception(const Fatal& fatal) const {
     case FatalKind::peer_left:
     case FatalKind::peer_lost:
       return std::make_exception_ptr(PeerLostError(fatal.ranks.empty() ? -1 : fatal.ranks.front(), fatal.text));
-    case FatalKind::timeout: return std::make_exception_ptr(TimeoutError(fatal.ranks, fatal.text));
+    case FatalKind::timeout:
+      return std::make_exception_ptr(TimeoutError(fatal.ranks, fatal.text));
     case FatalKind::failed: {
       const auto text = "training code failed on " + ranks_text(fatal.ranks) + ": " + fatal.text;
       return std::make_exception_ptr(PeerFailedError(fatal.ranks, text));
     }
-    case FatalKind::backend: break;
+    case FatalKind::backend:
+      break;
   }
   return std::make_exception_ptr(BackendError(fatal.text));
 }
@@ -219,8 +222,8 @@ void EngineImpl::poison_by(const std::exception_ptr& error) {
   poison(fatal, rank());
 }
 
-// The group ends here: everything pending fails, later calls rethrow, the neighbours hear of it. A rank that left in order
-// still took part in items below fatal.sequence and in fatal.rounds rounds; those complete.
+// The group ends here: everything pending fails, later calls rethrow, the neighbours hear of it. A rank that left in
+// order still took part in items below fatal.sequence and in fatal.rounds rounds; those complete.
 void EngineImpl::poison(const Fatal& fatal, Rank heard_from) {
   if (poisoned_) return;
   poisoned_ = true;
@@ -251,11 +254,14 @@ void EngineImpl::poison(const Fatal& fatal, Rank heard_from) {
 // Progress lock held: says goodbye to the neighbours. What this rank has pending and unlisted fails here.
 void EngineImpl::leave() {
   if (!poisoned_) {
-    fail_unlisted(std::make_exception_ptr(UsageError("still pending when rank " + std::to_string(rank()) +
-                                                     " shut down its Context")),
+    fail_unlisted(std::make_exception_ptr(
+                      UsageError("still pending when rank " + std::to_string(rank()) + " shut down its Context")),
                   true);
-    Fatal fatal{FatalKind::peer_left, {rank()}, "rank " + std::to_string(rank()) + " has shut down its Context",
-                next_sequence_, std::vector<std::uint64_t>(reducers_made_, 0)};
+    Fatal fatal{FatalKind::peer_left,
+                {rank()},
+                "rank " + std::to_string(rank()) + " has shut down its Context",
+                next_sequence_,
+                std::vector<std::uint64_t>(reducers_made_, 0)};
     for (const auto& [id, finished] : finished_by_id_) fatal.rounds[id] = finished;
     for (const auto* rounds : rounds_) fatal.rounds[rounds->id()] = rounds->rounds_finished();
     poison(fatal, rank());
@@ -297,7 +303,8 @@ void EngineImpl::watch_deadlines(Clock::time_point now) {
   const auto oldest = executor_.oldest();
   if (oldest && now - *oldest > config.timeout) {
     const auto missing = executor_.waiting_for();
-    throw TimeoutError(missing, "rank " + std::to_string(rank()) + ": an operation was started and not completed in time, waiting for " +
+    throw TimeoutError(missing, "rank " + std::to_string(rank()) +
+                                    ": an operation was started and not completed in time, waiting for " +
                                     ranks_text(missing));
   }
 }

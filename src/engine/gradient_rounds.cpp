@@ -61,8 +61,9 @@ void GradientRounds::contribute(std::size_t index, const void* data) {
 
 void GradientRounds::change_table(std::vector<GradientInfo> table) {
   if (!order_.empty()) {
-    throw UsageError("the table of gradients cannot change in the middle of a round: call change_table() before the first "
-                     "contribute(), that is after step() and before backward()");
+    throw UsageError(
+        "the table of gradients cannot change in the middle of a round: call change_table() before the first "
+        "contribute(), that is after step() and before backward()");
   }
   table_ = std::move(table);
   contributions_.assign(table_.size(), nullptr);
@@ -160,7 +161,8 @@ void GradientRounds::finish() {
     if (frozen_) {
       wait_for_buckets();
       for (const auto& bucket : frozen_->buckets) {
-        if (!bucket->stamps_agree()) throw MismatchError("ranks are in different rounds of gradients/" + std::to_string(settings_.id));
+        if (!bucket->stamps_agree())
+          throw MismatchError("ranks are in different rounds of gradients/" + std::to_string(settings_.id));
       }
       if (dropped()) {
         host_.counters().plans_voided.add();

@@ -112,17 +112,17 @@ class GradientRounds final : public GradientReducer {
   std::vector<std::uint32_t> order_;        // as they came in this round
   std::vector<bool> handed_over_;           // by bucket
   std::size_t not_handed_over_ = 0;
-  std::atomic<int> in_flight_{0};           // buckets handed over and not complete
+  std::atomic<int> in_flight_{0};  // buckets handed over and not complete
 
   std::mutex ready_lock_;
   struct Ready {
     std::size_t bucket = 0;
     bool as_void = false;
   };
-  std::vector<Ready> ready_;           // handed over, not launched; guarded by ready_lock_
-  std::vector<std::size_t> launched_;  // progress lock
-  bool as_void_ = false;               // how to launch what is handed over next
-  std::exception_ptr error_;           // guarded by ready_lock_
+  std::vector<Ready> ready_;                                  // handed over, not launched; guarded by ready_lock_
+  std::vector<std::size_t> launched_;                         // progress lock
+  bool as_void_ = false;                                      // how to launch what is handed over next
+  std::exception_ptr error_;                                  // guarded by ready_lock_
   std::atomic<std::uint64_t> error_from_{~std::uint64_t{0}};  // the first round that cannot complete
 };
 

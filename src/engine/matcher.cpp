@@ -60,7 +60,8 @@ void Matcher::forget_named() {
   std::erase_if(waiting_, [&](const auto& row) {
     const auto& [own, from_children, arrival] = row.second;
     if (own) return is_named(*own);
-    return std::any_of(from_children.begin(), from_children.end(), [&](const auto& part) { return is_named(part.second); });
+    return std::any_of(from_children.begin(), from_children.end(),
+                       [&](const auto& part) { return is_named(part.second); });
   });
   std::erase_if(completed_, [&](const auto& name) { return !waiting_.contains(name); });
 }

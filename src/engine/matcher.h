@@ -3,7 +3,8 @@
 // whole subtree agrees on. A function of what was put in; no time, no messages, no threads.
 //
 //   own requests ----+
-//   entries of child +--> take_ready(): entries that everyone below (and here) has submitted --> parent, or the root's list
+//   entries of child +--> take_ready(): entries that everyone below (and here) has submitted --> parent, or the root's
+//   list
 #include <map>
 #include <optional>
 #include <string>

@@ -41,10 +41,10 @@ struct Entry {
   Signature signature;
   Rank rank = 0;
   std::optional<Conflict> conflict;
-  std::vector<Rank> ranks;            // allgather: who contributes ...
-  std::vector<std::uint64_t> bytes;   // ... how much
-  std::vector<std::uint32_t> order;   // gradient round: observed order on the lowest rank
-  std::vector<Rank> failed_ranks;     // gradient round: whose training code threw
+  std::vector<Rank> ranks;           // allgather: who contributes ...
+  std::vector<std::uint64_t> bytes;  // ... how much
+  std::vector<std::uint32_t> order;  // gradient round: observed order on the lowest rank
+  std::vector<Rank> failed_ranks;    // gradient round: whose training code threw
   std::string failure;
 };
 

@@ -30,10 +30,17 @@ void NamedExecutor::start(const Item& item, std::vector<Pending> pending) {
   running.sequence = item.sequence;
   running.since = std::chrono::steady_clock::now();
   switch (running.pending.front().request.kind) {
-    case RequestKind::allreduce: start_allreduce(running); break;
-    case RequestKind::broadcast: start_broadcast(running); break;
-    case RequestKind::allgather: start_allgather(running, item); break;
-    case RequestKind::barrier: break;  // that it was listed means that everyone has arrived
+    case RequestKind::allreduce:
+      start_allreduce(running);
+      break;
+    case RequestKind::broadcast:
+      start_broadcast(running);
+      break;
+    case RequestKind::allgather:
+      start_allgather(running, item);
+      break;
+    case RequestKind::barrier:
+      break;  // that it was listed means that everyone has arrived
   }
   parts_.counters->launches.add();
   running_.push_back(std::move(running));
@@ -160,8 +167,8 @@ void NamedExecutor::start_allgather(Running& running, const Item& item) {
   running.memory = std::make_shared<std::vector<std::byte>>(total);
   const auto* mine = static_cast<const std::byte*>(request.input);
   running.input.assign(mine, mine + bytes_of(request));
-  running.operation = parts_.communicator->start(
-      AllgatherOptions{running.input.data(), running.counts, running.memory->data()});
+  running.operation =
+      parts_.communicator->start(AllgatherOptions{running.input.data(), running.counts, running.memory->data()});
 }
 
 void NamedExecutor::complete_allreduce(Running& running) {
@@ -181,7 +188,9 @@ void NamedExecutor::complete_allreduce(Running& running) {
 void NamedExecutor::complete(Running& running) {
   auto& pending = running.pending.front();
   switch (pending.request.kind) {
-    case RequestKind::allreduce: complete_allreduce(running); break;
+    case RequestKind::allreduce:
+      complete_allreduce(running);
+      break;
     case RequestKind::broadcast:
     case RequestKind::allgather:
       if (pending.request.output != nullptr && !running.memory->empty()) {
@@ -189,7 +198,9 @@ void NamedExecutor::complete(Running& running) {
       }
       finish(pending, *running.memory, running.memory);
       break;
-    case RequestKind::barrier: finish(pending, {}, nullptr); break;
+    case RequestKind::barrier:
+      finish(pending, {}, nullptr);
+      break;
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// Runs the items of the ready list: packs fused allreduces into one buffer, starts the collective, hands out the results.
+// Runs the items of the ready list: packs fused allreduces into one buffer, starts the collective, hands out the
+// results.
 #include <functional>
 #include <list>
 #include <map>
@@ -23,7 +24,7 @@ struct Pending {
 
 struct ExecutorParts {
   std::unique_ptr<Communicator> communicator;
-  telemetry::Counters* counters = nullptr;    // borrowed
+  telemetry::Counters* counters = nullptr;  // borrowed
   std::chrono::milliseconds timeout{};
   std::function<void(const std::string&)> release;  // the name may be submitted again; called before its Work finishes
   std::size_t cache_bytes = std::size_t{1} << 30;  // registered memory kept for recurring groups; the same on all ranks

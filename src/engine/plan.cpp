@@ -26,7 +26,8 @@ std::vector<std::uint32_t> complete_order(const std::vector<std::uint32_t>& orde
 }
 
 // Where the tail begins: the last tensors, at least one, that fit into the last bucket's cap.
-std::size_t tail_start(const std::vector<GradientInfo>& table, const std::vector<std::uint32_t>& order, std::size_t cap) {
+std::size_t tail_start(const std::vector<GradientInfo>& table, const std::vector<std::uint32_t>& order,
+                       std::size_t cap) {
   std::size_t start = order.size();
   for (std::size_t bytes = 0; start > 0; --start) {
     bytes += aligned(table[order[start - 1]].bytes());

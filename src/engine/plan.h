@@ -1,6 +1,6 @@
 #pragma once
-// A plan: which gradients travel together, where they lie, and in which order the buckets go. Every rank derives the same
-// plan from the same table, order and caps; the hash says so.
+// A plan: which gradients travel together, where they lie, and in which order the buckets go. Every rank derives the
+// same plan from the same table, order and caps; the hash says so.
 #include <cstddef>
 #include <cstdint>
 #include <vector>

@@ -16,7 +16,8 @@ Item item_of(const Entry& entry, int size) {
   item.failed_ranks = entry.failed_ranks;
   item.failure = entry.failure;
   if (!entry.bytes.empty()) item.bytes.resize(static_cast<std::size_t>(size));
-  for (std::size_t i = 0; i < entry.bytes.size(); ++i) item.bytes[static_cast<std::size_t>(entry.ranks[i])] = entry.bytes[i];
+  for (std::size_t i = 0; i < entry.bytes.size(); ++i)
+    item.bytes[static_cast<std::size_t>(entry.ranks[i])] = entry.bytes[i];
   return item;
 }
 

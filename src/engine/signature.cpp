@@ -8,11 +8,16 @@ namespace {
 
 std::string kind_name(Kind kind) {
   switch (kind) {
-    case Kind::allreduce: return "allreduce";
-    case Kind::broadcast: return "broadcast";
-    case Kind::allgather: return "allgather";
-    case Kind::barrier: return "barrier";
-    case Kind::gradient_round: return "gradients";
+    case Kind::allreduce:
+      return "allreduce";
+    case Kind::broadcast:
+      return "broadcast";
+    case Kind::allgather:
+      return "allgather";
+    case Kind::barrier:
+      return "barrier";
+    case Kind::gradient_round:
+      return "gradients";
   }
   return "?";
 }
@@ -55,7 +60,8 @@ std::string table_difference(const Conflict& conflict) {
 }
 
 template <class Value>
-void difference(std::string& text, const char* what, const Value& first, const Value& second, const Conflict& conflict) {
+void difference(std::string& text, const char* what, const Value& first, const Value& second,
+                const Conflict& conflict) {
   if (first == second) return;
   std::ostringstream out;
   out << (text.empty() ? "" : "; ") << what << " " << first << " on rank " << conflict.first_rank << ", " << second
@@ -95,7 +101,8 @@ std::string table_text(const std::vector<GradientInfo>& table, const ReducerOpti
   std::ostringstream out;
   out.precision(17);
   out << "settings: " << name_of(options.op) << ", prescale " << options.prescale << ", postscale " << options.postscale
-      << ", bucket bytes " << options.bucket_bytes << (options.settings.empty() ? "" : ", ") << options.settings << "\n";
+      << ", bucket bytes " << options.bucket_bytes << (options.settings.empty() ? "" : ", ") << options.settings
+      << "\n";
   for (const auto& row : table) {
     out << "tensor " << row.name << ": " << name_of(row.dtype) << " sizes " << to_text(row.sizes) << " strides "
         << to_text(row.strides) << "\n";

@@ -13,7 +13,8 @@ namespace kolo::engine {
 // The table and the settings that must agree, as text: a line of settings, then a line a tensor.
 [[nodiscard]] std::string table_text(const std::vector<GradientInfo>& table, const ReducerOptions& options);
 
-// Whether a request with `mine` and one with `theirs` are the same operation. Allgathers may differ in their first size.
+// Whether a request with `mine` and one with `theirs` are the same operation. Allgathers may differ in their first
+// size.
 [[nodiscard]] bool agree(const Signature& mine, const Signature& theirs);
 // For the error on every rank: what differs, with both values and both ranks.
 [[nodiscard]] std::string describe(const std::string& name, const Conflict& conflict);

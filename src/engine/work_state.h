@@ -9,7 +9,8 @@
 
 namespace kolo {
 
-// The shared half of a Work. Written by the thread that holds the engine's progress lock until `finished`, read-only afterwards.
+// The shared half of a Work. Written by the thread that holds the engine's progress lock until `finished`, read-only
+// afterwards.
 class WorkState {
  public:
   WorkState(std::string name, std::weak_ptr<engine::Driver> driver, std::chrono::milliseconds timeout)

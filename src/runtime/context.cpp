@@ -16,7 +16,8 @@ namespace {
 constexpr transport::Tag kControlTag = 0;
 constexpr transport::Tag kTagsPerCommunicator = 1U << 12;
 
-// A way between the ranks, and memory that they share if they are all on one host. Either may be absent in a world of one.
+// A way between the ranks, and memory that they share if they are all on one host. Either may be absent in a world of
+// one.
 struct Wires {
   std::unique_ptr<transport::SharedMemory> memory;
   std::unique_ptr<transport::Transport> transport;

@@ -3,7 +3,6 @@
 // (threads or processes) makes the ends and calls them. Failures are exceptions, so that a thread's reach the test.
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -11,56 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "base/deadline.h"
+#include "contract/transport_tools.h"
 #include "kolo/error.h"
 #include "transport/transport.h"
 
 namespace kolo::test {
-
-using transport::Tag;
-using transport::Transfer;
-using transport::Transport;
-using Bytes = std::vector<std::byte>;
-
-inline void require(bool holds, const std::string& what) {
-  if (!holds) throw std::runtime_error("does not hold: " + what);
-}
-
-// Different for every sender, receiver, number and position.
-inline Bytes pattern(Rank from, Rank to, int number, std::size_t size) {
-  Bytes bytes(size);
-  std::uint32_t state = 2654435761U * static_cast<std::uint32_t>(1 + from * 64 + to * 4096 + number);
-  for (std::byte& byte : bytes) {
-    state = state * 1664525U + 1013904223U;
-    byte = static_cast<std::byte>(state >> 24);
-  }
-  return bytes;
-}
-
-// Tests until complete; sleeps on the transport in between.
-inline void finish(Transport& transport, Transfer& transfer, const std::string& what = "transfer") {
-  const base::Deadline deadline(std::chrono::seconds(60));
-  while (!transfer.test()) {
-    if (deadline.passed())
-      throw std::runtime_error(what + " at rank " + std::to_string(transport.rank()) + " timed out");
-    transport.wait_for_activity(std::chrono::milliseconds(200));
-  }
-}
-
-inline Rank next_of(const Transport& t) { return (t.rank() + 1) % t.size(); }
-inline Rank previous_of(const Transport& t) { return (t.rank() + t.size() - 1) % t.size(); }
-
-// Nobody goes on before all have come; leaves no message behind.
-inline void meet(Transport& t) {
-  for (int distance = 1; distance < t.size(); distance *= 2) {
-    const Rank to = (t.rank() + distance) % t.size();
-    const Rank from = (t.rank() + t.size() - distance) % t.size();
-    const auto in = t.receive(from, 900, {});
-    const auto out = t.send(to, 900, {});
-    finish(t, *out, "meeting");
-    finish(t, *in, "meeting");
-  }
-}
 
 inline void keeps_order_within_a_tag(Transport& t) {
   constexpr int kCount = 50;

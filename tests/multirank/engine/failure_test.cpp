@@ -14,7 +14,8 @@ std::vector<GradientInfo> table() {
 
 // In the first round (negotiated) and in a later one (frozen), before and after the first gradient.
 class Throwing : public testing::TestWithParam<std::tuple<int, int, int>> {};
-INSTANTIATE_TEST_SUITE_P(When, Throwing, testing::Combine(testing::Values(2, 3, 5), testing::Values(0, 1, 4), testing::Values(0, 2)));
+INSTANTIATE_TEST_SUITE_P(When, Throwing,
+                         testing::Combine(testing::Values(2, 3, 5), testing::Values(0, 1, 4), testing::Values(0, 2)));
 
 TEST_P(Throwing, ReachesEveryRankWithItsTextAndTheNextRoundWorks) {
   const auto [ranks, bad_step, gradients_before] = GetParam();
@@ -117,8 +118,10 @@ TEST(Shutdown, WithWorkInFlightNeitherHangsNorCrashes) {
       auto contexts = Context::create_local(2, quick());
       run_ranks(2, [&](int rank) {
         auto& context = *contexts[static_cast<std::size_t>(rank)];
-        for (int i = 0; i < repeat % 4; ++i) context.engine().submit(allreduce("t" + std::to_string(i), input, nullptr));
-        orphans[static_cast<std::size_t>(rank)] = context.engine().submit(allreduce("only" + std::to_string(rank), input, nullptr));
+        for (int i = 0; i < repeat % 4; ++i)
+          context.engine().submit(allreduce("t" + std::to_string(i), input, nullptr));
+        orphans[static_cast<std::size_t>(rank)] =
+            context.engine().submit(allreduce("only" + std::to_string(rank), input, nullptr));
         context.shutdown();
       });
     }

@@ -12,13 +12,16 @@ using Gradients = std::vector<std::vector<float>>;
 
 std::vector<GradientInfo> table(const std::vector<std::int64_t>& counts) {
   std::vector<GradientInfo> rows;
-  for (std::size_t i = 0; i < counts.size(); ++i) rows.push_back({"p" + std::to_string(i), {counts[i]}, {1}, DType::f32});
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    rows.push_back({"p" + std::to_string(i), {counts[i]}, {1}, DType::f32});
   return rows;
 }
 
 const std::vector<std::int64_t> kCounts{5, 1000, 64, 3000, 1, 777, 20000};
 
-float value_of(int rank, std::size_t index, int step) { return static_cast<float>((rank + 1) * 8 + static_cast<int>(index) + step); }
+float value_of(int rank, std::size_t index, int step) {
+  return static_cast<float>((rank + 1) * 8 + static_cast<int>(index) + step);
+}
 
 float mean_of(int size, std::size_t index, int step, int missing_rank = -1) {
   float sum = 0;
@@ -43,7 +46,8 @@ void expect_means(GradientReducer& reducer, int size, int step) {
   for (std::size_t i = 0; i < kCounts.size(); ++i) {
     const auto values = result(reducer, i);
     ASSERT_EQ(values.size(), static_cast<std::size_t>(kCounts[i]));
-    EXPECT_THAT(values, testing::Each(testing::FloatNear(mean_of(size, i, step), 1e-4F))) << "tensor " << i << " step " << step;
+    EXPECT_THAT(values, testing::Each(testing::FloatNear(mean_of(size, i, step), 1e-4F)))
+        << "tensor " << i << " step " << step;
     EXPECT_TRUE(reducer.contributed(i));
   }
 }
@@ -145,14 +149,16 @@ TEST(RoundsOnce, DifferingTablesAreFoundWhenTheReducerIsMade) {
       auto reducer = context.engine().make_reducer(rows, {});
       ADD_FAILURE() << "no error on rank " << context.rank();
     } catch (const MismatchError& error) {
-      EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("p2"), testing::HasSubstr("[64]"), testing::HasSubstr("[8, 8]")));
+      EXPECT_THAT(error.what(),
+                  testing::AllOf(testing::HasSubstr("p2"), testing::HasSubstr("[64]"), testing::HasSubstr("[8, 8]")));
     }
     auto reducer = context.engine().make_reducer(table(kCounts), {});
     reducer->finish();
   });
 }
 
-// All ranks change their table in the same round: a new plan. Then one rank alone does: an error on all, and the next round works.
+// All ranks change their table in the same round: a new plan. Then one rank alone does: an error on all, and the next
+// round works.
 TEST(RoundsOnce, ATableThatChangesIsNegotiatedAgain) {
   run_world(3, quick(), [](Context& context) {
     auto reducer = context.engine().make_reducer(table({10, 20}), {});

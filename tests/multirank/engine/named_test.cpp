@@ -41,7 +41,8 @@ TEST_P(Named, AnyOrderOfSubmissionOnEveryRank) {
       std::vector<int> order(kTensors);
       for (int i = 0; i < kTensors; ++i) {
         order[static_cast<std::size_t>(i)] = i;
-        inputs[static_cast<std::size_t>(i)].assign(static_cast<std::size_t>(1 + 7 * i), static_cast<float>((context.rank() + 1) * (i + 1)));
+        inputs[static_cast<std::size_t>(i)].assign(static_cast<std::size_t>(1 + 7 * i),
+                                                   static_cast<float>((context.rank() + 1) * (i + 1)));
         outputs[static_cast<std::size_t>(i)].resize(inputs[static_cast<std::size_t>(i)].size());
       }
       std::shuffle(order.begin(), order.end(), random);
@@ -52,7 +53,8 @@ TEST_P(Named, AnyOrderOfSubmissionOnEveryRank) {
       }
       for (auto& work : works) work.wait();
       for (int i = 0; i < kTensors; ++i) {
-        EXPECT_THAT(outputs[static_cast<std::size_t>(i)], testing::Each(sum_to(context.size()) * static_cast<float>(i + 1)));
+        EXPECT_THAT(outputs[static_cast<std::size_t>(i)],
+                    testing::Each(sum_to(context.size()) * static_cast<float>(i + 1)));
       }
     }
   });
@@ -79,7 +81,8 @@ TEST_P(Named, BroadcastAllgatherAndBarrier) {
     barrier_work.wait();
     EXPECT_THAT(data, testing::Each(7.0F));
     std::vector<float> expected;
-    for (int rank = 0; rank < context.size(); ++rank) expected.insert(expected.end(), static_cast<std::size_t>(rank + 1), static_cast<float>(rank));
+    for (int rank = 0; rank < context.size(); ++rank)
+      expected.insert(expected.end(), static_cast<std::size_t>(rank + 1), static_cast<float>(rank));
     std::vector<float> gathered(expected.size());
     ASSERT_EQ(gather_work.result().size(), expected.size() * sizeof(float));
     std::memcpy(gathered.data(), gather_work.result().data(), gather_work.result().size());
@@ -108,12 +111,22 @@ TEST(NamedErrors, ADifferenceIsAnErrorOnEveryRankAndDisturbsNothing) {
       again.wait();
       EXPECT_THAT(output, testing::Each(3.0F));
     };
-    expect_mismatch("shape", [](Request& request) { request.sizes = {4, 2}; }, "shape [8] on rank 0, [4, 2]");
-    expect_mismatch("dtype", [](Request& request) { request.dtype = DType::i32; }, "dtype f32 on rank 0, i32");
-    expect_mismatch("op", [](Request& request) { request.op = ReduceOp::max; }, "reduction sum on rank 0, max");
-    expect_mismatch("scale", [](Request& request) { request.prescale = 0.5; }, "prescale 1 on rank 0, 0.5");
-    expect_mismatch("strides", [](Request& request) { request.strides = {2}; }, "strides [] on rank 0, [2]");
-    expect_mismatch("kind", [](Request& request) { request.kind = RequestKind::broadcast; }, "operation allreduce");
+    expect_mismatch(
+        "shape",
+        [](Request& request) {
+          request.sizes = {4, 2};
+        },
+        "shape [8] on rank 0, [4, 2]");
+    expect_mismatch(
+        "dtype", [](Request& request) { request.dtype = DType::i32; }, "dtype f32 on rank 0, i32");
+    expect_mismatch(
+        "op", [](Request& request) { request.op = ReduceOp::max; }, "reduction sum on rank 0, max");
+    expect_mismatch(
+        "scale", [](Request& request) { request.prescale = 0.5; }, "prescale 1 on rank 0, 0.5");
+    expect_mismatch(
+        "strides", [](Request& request) { request.strides = {2}; }, "strides [] on rank 0, [2]");
+    expect_mismatch(
+        "kind", [](Request& request) { request.kind = RequestKind::broadcast; }, "operation allreduce");
   });
 }
 

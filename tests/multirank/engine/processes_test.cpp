@@ -13,8 +13,8 @@ TEST(Processes, NamedRequestsAndRounds) {
   ASSERT_GT(context->size(), 1);
   const float sum = static_cast<float>(context->size() * (context->size() + 1)) / 2;
   const std::vector<float> input(70000, static_cast<float>(context->rank() + 1));
-  auto reducer = context->engine().make_reducer(
-      {{"a", {70000}, {1}, DType::f32}, {"b", {1000}, {1}, DType::f32}}, ReducerOptions{.op = ReduceOp::sum, .settings = {}});
+  auto reducer = context->engine().make_reducer({{"a", {70000}, {1}, DType::f32}, {"b", {1000}, {1}, DType::f32}},
+                                                ReducerOptions{.op = ReduceOp::sum, .settings = {}});
   std::uint64_t messages = 0;
   for (int step = 0; step < 10; ++step) {
     if (step < 3) {

@@ -54,7 +54,8 @@ TEST(Codec, DamageIsAnErrorAndNeverACrash) {
   for (int i = 0; i < 5000; ++i) {
     auto bad = good;
     bad.resize(random() % (good.size() + 1));
-    for (int flips = 0; flips < 3 && !bad.empty(); ++flips) bad[random() % bad.size()] = static_cast<std::byte>(random());
+    for (int flips = 0; flips < 3 && !bad.empty(); ++flips)
+      bad[random() % bad.size()] = static_cast<std::byte>(random());
     try {
       (void)decode(bad);
     } catch (const BackendError&) {

@@ -28,7 +28,8 @@ TEST(ReadyList, NeverFusesAcrossTypesScalesOrConflicts) {
   auto conflicting = allreduce("e", 1);
   conflicting.conflict = Conflict{};
   const auto items = make_ready_list(
-      {allreduce("a", 1), allreduce("b", 1, DType::f64), scaled, allreduce("d", 1), conflicting, allreduce("f", 1)}, 1024, 2, 0);
+      {allreduce("a", 1), allreduce("b", 1, DType::f64), scaled, allreduce("d", 1), conflicting, allreduce("f", 1)},
+      1024, 2, 0);
   EXPECT_EQ(items.size(), 6U);
 }
 
