@@ -10,6 +10,7 @@ namespace kolo::tools {
 void add_config_command(CLI::App& app);
 // Returns `perf`, for further measurements to be added to.
 CLI::App& add_perf_command(CLI::App& app);
+void add_engine_command(CLI::App& perf);
 void add_data_command(CLI::App& app);
 
 }  // namespace kolo::tools

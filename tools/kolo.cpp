@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "kolo " KOLO_VERSION);
   app.require_subcommand(1);
   kolo::tools::add_config_command(app);
-  kolo::tools::add_perf_command(app);
+  kolo::tools::add_engine_command(kolo::tools::add_perf_command(app));
   kolo::tools::add_data_command(app);
   try {
     app.parse(argc, argv);

@@ -267,7 +267,11 @@ void EngineImpl::leave() {
     poison(fatal, rank());
   }
   const base::Deadline deadline(kGoodbye);
-  while (control_ && !control_->flush() && !deadline.passed()) parts_.transport->wait_for_activity(100us);
+  try {
+    while (control_ && !control_->flush() && !deadline.passed()) parts_.transport->wait_for_activity(100us);
+  } catch (const PeerLostError&) {
+    // Whoever left before us need not be told.
+  }
 }
 
 // Now and then while somebody waits: dead peers, operations past their time, stalls worth a warning.

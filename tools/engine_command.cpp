@@ -1,0 +1,79 @@
+// kolo perf engine: the gradients of ResNet-50 through the engine, beside one flat allreduce of the same bytes.
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "kolo/context.h"
+#include "kolo/error.h"
+#include "perf_engine.h"
+
+namespace kolo::tools {
+namespace {
+
+struct EngineArguments {
+  int iterations = 20;
+  std::string json;
+};
+
+nlohmann::ordered_json line_of(const EngineResult& result, const Placement& placement, double flat) {
+  const double algbw = static_cast<double>(result.bytes) / result.p50_us / 1e3;
+  return {{"op", "engine"},
+          {"impl", "kolo"},
+          {"algorithm", result.way},
+          {"dtype", "f32"},
+          {"bytes", result.bytes},
+          {"ranks", placement.size},
+          {"hosts", placement.cross_size},
+          {"time_us_p50", result.p50_us},
+          {"time_us_p99", result.p99_us},
+          {"algbw_gbps", algbw},
+          {"busbw_gbps", algbw * 2 * (placement.size - 1) / placement.size},
+          {"wrong", result.wrong},
+          {"times_flat", result.p50_us / flat},
+          {"control_messages", result.control_messages}};
+}
+
+void run_engine(const EngineArguments& arguments) {
+  const auto context = Context::create();
+  const auto results = measure_engine(*context, arguments.iterations);
+  std::size_t wrong = 0;
+  std::ofstream json;
+  const bool speaks = context->rank() == 0;
+  if (speaks && !arguments.json.empty()) {
+    json.open(arguments.json);
+    if (!json) throw UsageError("--json: cannot write " + arguments.json);
+  }
+  if (speaks) {
+    std::printf("# ResNet-50's 161 gradients, f32, %d ranks on %d hosts; flat: one buffer, copied in and reduced\n",
+                context->size(), context->placement().cross_size);
+    std::printf("#%14s %12s %12s %12s %8s %8s %12s\n", "way", "bytes", "p50 us", "p99 us", "#wrong", "/ flat",
+                "messages");
+  }
+  for (const auto& result : results) {
+    wrong += result.wrong;
+    if (!speaks) continue;
+    const double flat = results.front().p50_us;
+    std::printf("%15s %12zu %12.2f %12.2f %8zu %8.3f %12.2f\n", result.way.c_str(), result.bytes, result.p50_us,
+                result.p99_us, result.wrong, result.p50_us / flat, result.control_messages);
+    if (json.is_open()) json << line_of(result, context->placement(), flat).dump() << std::endl;
+  }
+  context->communicator().barrier(context->config().timeout);
+  context->shutdown();
+  if (wrong != 0) throw Error(std::to_string(wrong) + " elements were wrong");
+}
+
+}  // namespace
+
+void add_engine_command(CLI::App& perf) {
+  auto arguments = std::make_shared<EngineArguments>();  // shared with the callback, which runs later
+  CLI::App* command = perf.add_subcommand("engine", "ResNet-50's 161 gradients by name and in rounds; one of 1 KiB");
+  command->add_option("--iterations", arguments->iterations, "repetitions of each way")->capture_default_str();
+  command->add_option("--json", arguments->json, "file for JSON lines, written by rank 0");
+  command->callback([arguments] { run_engine(*arguments); });
+}
+
+}  // namespace kolo::tools
