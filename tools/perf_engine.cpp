@@ -122,21 +122,6 @@ Way rounds_way(Context& context, Gradients& gradients, GradientReducer& reducer)
   return {"rounds", gradients.total() * sizeof(float), run, wrong};
 }
 
-Way small_way(Context& context, Gradients& gradients) {
-  constexpr std::size_t kCount = 256;                               // 1 KiB
-  const auto input = std::make_shared<std::vector<float>>(kCount);  // shared by run and wrong
-  const auto output = std::make_shared<std::vector<float>>(kCount);
-  const auto run = [&context, &gradients, input, output] {
-    std::copy_n(gradients.inputs_[0].begin(), kCount, input->begin());
-    context.engine().submit(request("small", *input, output->data())).wait();
-  };
-  const auto wrong = [&context, &gradients, output] {
-    return Gradients::wrong(reinterpret_cast<const std::byte*>(output->data()), kCount,
-                            gradients.expected(context.size()));
-  };
-  return {"small", kCount * sizeof(float), run, wrong};
-}
-
 EngineResult summarize(const Way& way, std::vector<double> times, std::size_t wrong, std::uint64_t messages) {
   EngineResult result;
   result.way = way.name;
@@ -147,6 +132,30 @@ EngineResult summarize(const Way& way, std::vector<double> times, std::size_t wr
   result.p99_us = times[(times.size() - 1) * 99 / 100];
   result.wrong = wrong;
   return result;
+}
+
+// One allreduce of 1 KiB by name, over and over: the latency of the whole path.
+EngineResult measure_small(Context& context, int iterations) {
+  constexpr std::size_t kCount = 256;
+  const float expected = static_cast<float>(context.size() * (context.size() + 1)) / 2;
+  std::vector<float> input(kCount);
+  std::vector<float> output(kCount);
+  std::vector<double> times;
+  Way way{"small", kCount * sizeof(float), {}, {}};
+  std::size_t wrong = 0;
+  std::uint64_t messages = 0;
+  for (int i = -100; i < iterations; ++i) {
+    const auto step = static_cast<float>((i + 100) % 16 + 1);
+    std::fill(input.begin(), input.end(), static_cast<float>(context.rank() + 1) * step);
+    if (i == 0) messages = context.counters().at("control_messages");
+    context.communicator().barrier(context.config().timeout);
+    const auto start = Clock::now();
+    context.engine().submit(request("small", input, output.data())).wait();
+    if (i >= 0) times.push_back(microseconds(Clock::now() - start));
+    wrong += Gradients::wrong(reinterpret_cast<const std::byte*>(output.data()), kCount, expected * step);
+  }
+  messages = context.counters().at("control_messages") - messages;
+  return summarize(way, std::move(times), wrong, messages);
 }
 
 }  // namespace
@@ -184,8 +193,7 @@ std::vector<EngineResult> measure_engine(Context& context, int iterations) {
   options.op = ReduceOp::sum;
   const auto reducer = context.engine().make_reducer(table, options);
   const std::vector<Way> ways{flat_way(context, gradients, *buffers.front()), named_way(context, gradients, false),
-                              named_way(context, gradients, true), rounds_way(context, gradients, *reducer),
-                              small_way(context, gradients)};
+                              named_way(context, gradients, true), rounds_way(context, gradients, *reducer)};
   std::vector<std::vector<double>> times(ways.size());
   std::vector<std::size_t> wrong(ways.size(), 0);
   std::vector<std::uint64_t> messages(ways.size(), 0);
@@ -206,6 +214,7 @@ std::vector<EngineResult> measure_engine(Context& context, int iterations) {
   }
   std::vector<EngineResult> results;
   for (std::size_t w = 0; w < ways.size(); ++w) results.push_back(summarize(ways[w], times[w], wrong[w], messages[w]));
+  results.push_back(measure_small(context, 50 * iterations));
   return results;
 }
 

@@ -11,8 +11,7 @@
 
 namespace imagenet {
 
-// Numbers of one training step. Times and the loss are means over the ranks, unless they train alone (--sync off): then
-// rank 0's.
+// Numbers of one training step. Times, loss and faults are means over the ranks.
 struct StepRecord {
   std::int64_t step = 0;  // counted from 0 over all epochs
   std::int64_t epoch = 0;

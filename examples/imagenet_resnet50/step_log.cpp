@@ -11,11 +11,8 @@ void StepLog::flush() {
   for (const StepRecord& r : pending_) {
     table.insert(table.end(), {r.step_ms, r.data_ms, r.exposed_ms, r.loss, r.page_faults});
   }
-  double scale = 1.0;
-  if (reduce_) {
-    sum_over_ranks(context_, table);
-    scale = 1.0 / context_.size();
-  }
+  sum_over_ranks(context_, table);
+  const double scale = 1.0 / context_.size();
   for (std::size_t i = 0; i < pending_.size(); ++i) {
     StepRecord& r = pending_[i];
     const double* row = &table[i * kColumns];

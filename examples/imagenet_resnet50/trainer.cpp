@@ -51,7 +51,7 @@ class Trainer {
         source_(make_source(options, context.placement(), Part::train)),
         validation_(make_source(options, context.placement(), Part::validation)),
         schedule_(make_schedule(options, options.batch * context.size())),
-        log_(context, reporter_, options.batch * context.size(), options.sync) {
+        log_(context, reporter_, options.batch * context.size()) {
     if (options_.classes == 0) options_.classes = source_->classes();
     if (options_.classes < source_->classes()) {
       throw kolo::UsageError("--classes is smaller than the number of classes in --data");

@@ -5,6 +5,7 @@
 // N bytes cross each link once: time is N/B + (p-2) segments, whatever the number of ranks.
 #include <algorithm>
 
+#include "collectives/expected_message.h"
 #include "collectives/ring.h"
 
 namespace kolo::collectives {
@@ -38,6 +39,10 @@ class ChainBroadcast final : public Machine {
     return {options_.data + begin, std::min(segment_bytes_, options_.bytes - begin)};
   }
 
+  [[nodiscard]] bool received(std::size_t index) {
+    return has_come(*receives_[index % kWindow], segment(index).size(), left());
+  }
+
   bool step() override {
     const bool sends = position_ + 1 < transport_.size();
     bool moved = true;
@@ -47,7 +52,7 @@ class ChainBroadcast final : public Machine {
       for (; posted_ < segments_ && position_ != 0 && posted_ < received_ + kWindow; ++posted_, moved = true) {
         receives_[posted_ % kWindow] = transport_.receive(left(), tag_, segment(posted_));
       }
-      for (; received_ < posted_ && receives_[received_ % kWindow]->test(); moved = true) {
+      for (; received_ < posted_ && received(received_); moved = true) {
         receives_[received_++ % kWindow].reset();
       }
       for (; sends && sending_ < received_ && sending_ < sent_ + kWindow; ++sending_, moved = true) {

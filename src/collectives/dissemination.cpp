@@ -10,6 +10,8 @@
 
 #include <algorithm>
 
+#include "collectives/expected_message.h"
+
 namespace kolo::collectives {
 
 Dissemination::Dissemination(transport::Transport& transport, transport::Tag tag, std::span<std::uint64_t> words)
@@ -28,7 +30,8 @@ void Dissemination::begin_round() {
 bool Dissemination::advance() {
   while (distance_ < transport_.size()) {
     if (!begun_) begin_round();
-    if (receive_ != nullptr && receive_->test()) receive_.reset();
+    const Rank from = (transport_.rank() + transport_.size() - distance_) % transport_.size();
+    if (receive_ != nullptr && has_come(*receive_, in_.size() * sizeof(std::uint64_t), from)) receive_.reset();
     if (send_ != nullptr && send_->test()) send_.reset();
     if (receive_ != nullptr || send_ != nullptr) return false;
     std::transform(words_.begin(), words_.end(), in_.begin(), words_.begin(),

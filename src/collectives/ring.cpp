@@ -24,6 +24,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "collectives/expected_message.h"
 #include "kernels/scale_copy.h"
 
 namespace kolo::collectives {
@@ -102,9 +103,10 @@ bool Ring::take_received() {
   for (; received_ < posted_; ++received_, moved = true) {
     Flight& flight = receives_[received_ % kWindow];
     if (flight.transfer == nullptr) continue;
-    if (!flight.transfer->test()) return moved;
-    flight.transfer.reset();
     const Item now = item(received_);
+    const std::size_t bytes = range(block_received(now.step), now.segment).size() * element_;
+    if (!has_come(*flight.transfer, bytes, (transport_.rank() + size_ - 1) % size_)) return moved;
+    flight.transfer.reset();
     if (reduces(now.step)) reduce_received(now, flight.scratch.data());
   }
   return moved;

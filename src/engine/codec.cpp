@@ -118,6 +118,22 @@ Fatal read(const wire::Fatal& from) {
           to_vector(from.rounds())};
 }
 
+void write(const Report& from, wire::Report& to) {
+  to.set_name(from.name);
+  to.mutable_missing()->Assign(from.missing.begin(), from.missing.end());
+  to.set_cancel(from.cancel);
+  to.set_held_back(from.held_back);
+}
+
+Report read(const wire::Report& from) {
+  return {from.name(), to_vector(from.missing()), from.cancel(), from.held_back()};
+}
+
+void write(const Withdrawal& from, wire::Withdrawal& to) {
+  to.set_name(from.name);
+  to.mutable_missing()->Assign(from.missing.begin(), from.missing.end());
+}
+
 }  // namespace
 
 std::vector<std::byte> encode(const Envelope& envelope) {
@@ -128,9 +144,11 @@ std::vector<std::byte> encode(const Envelope& envelope) {
   for (const auto& item : envelope.items) write(item, *message.add_items());
   if (envelope.fatal) write(*envelope.fatal, *message.mutable_fatal());
   if (envelope.failure) write(*envelope.failure, *message.mutable_failure());
+  for (const auto& report : envelope.reports) write(report, *message.add_reports());
+  if (envelope.withdrawal) write(*envelope.withdrawal, *message.mutable_withdrawal());
   std::vector<std::byte> bytes(message.ByteSizeLong());
   if (!message.SerializeToArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    throw BackendError("a control message could not be written; is a name not UTF-8?");
+    throw BackendError("a control message could not be written");
   }
   return bytes;
 }
@@ -147,6 +165,10 @@ Envelope decode(std::span<const std::byte> bytes) {
   for (const auto& item : message.items()) envelope.items.push_back(read(item));
   if (message.has_fatal()) envelope.fatal = read(message.fatal());
   if (message.has_failure()) envelope.failure = read(message.failure());
+  for (const auto& report : message.reports()) envelope.reports.push_back(read(report));
+  if (message.has_withdrawal()) {
+    envelope.withdrawal = Withdrawal{message.withdrawal().name(), to_vector(message.withdrawal().missing())};
+  }
   return envelope;
 }
 

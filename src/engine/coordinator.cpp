@@ -25,16 +25,29 @@ void Coordinator::stop() {
 
 void Coordinator::run() {
   while (!stop_.load()) {
-    {
-      std::unique_lock lock(lock_);
-      parked_.store(true);
-      wake_.wait(lock, [this] { return stop_.load() || parts_.pending(); });
-      parked_.store(false);
-      parts_.counters->coordinator_wakeups.add();
-      if (parts_.patience.count() > 0) wake_.wait_for(lock, parts_.patience, [this] { return stop_.load(); });
+    if (!park()) {
+      parts_.heartbeat();
+      continue;
     }
     if (!stop_.load() && parts_.pending()) parts_.drive(stop_);
   }
+}
+
+// False when it is time for a heartbeat.
+bool Coordinator::park() {
+  std::unique_lock lock(lock_);
+  parked_.store(true);
+  const auto woken = [this] { return stop_.load() || parts_.pending(); };
+  if (!parts_.heartbeat) {
+    wake_.wait(lock, woken);
+  } else if (!wake_.wait_for(lock, parts_.interval, woken)) {
+    parked_.store(false);
+    return false;
+  }
+  parked_.store(false);
+  parts_.counters->coordinator_wakeups.add();
+  if (parts_.patience.count() > 0) wake_.wait_for(lock, parts_.patience, [this] { return stop_.load(); });
+  return true;
 }
 
 }  // namespace kolo::engine

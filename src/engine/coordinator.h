@@ -1,5 +1,6 @@
 #pragma once
-// The thread that moves operations forward when nobody else does. Parked while nothing is pending.
+// The thread that moves operations forward when nobody else does. Parked while nothing is pending, but for a slow
+// heartbeat in which an idle rank answers those who ask where it is.
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -17,7 +18,9 @@ struct CoordinatorParts {
   std::function<bool()> pending;
   // How long to leave the work to the callers before looking: zero with cores to spare.
   std::chrono::microseconds patience{0};
-  telemetry::Counters* counters = nullptr;
+  std::function<void()> heartbeat;          // null: none
+  std::chrono::milliseconds interval{};     // between heartbeats
+  telemetry::Counters* counters = nullptr;  // borrowed
 };
 
 class Coordinator {
@@ -31,6 +34,7 @@ class Coordinator {
 
  private:
   void run();
+  bool park();
 
   CoordinatorParts parts_;
   std::atomic<bool> stop_{false};

@@ -18,9 +18,10 @@ using namespace std::chrono_literals;
 
 constexpr auto kFailTimeout = 10s;  // how long a failing rank stays to tell its peers
 constexpr auto kEchoTimeout = 2s;   // how long it waits for the root to have heard
-constexpr auto kWorkGrace = 2s;     // the engine's own deadline, which knows who is missing, comes first
+constexpr auto kWorkGrace = 6s;     // the engine's own deadline, which knows who is missing, comes first
 constexpr auto kPatrol = 2ms;       // without spare cores: how long callers may do the work themselves
 constexpr auto kNap = 100us;        // longest sleep of a waiter: shared memory rings no bell
+constexpr auto kHeartbeat = 50ms;   // of an idle coordinator: 20 looks a second cost nothing that can be measured
 constexpr int kYields = 64;
 
 void check(const Request& request, int size) {
@@ -65,13 +66,12 @@ std::shared_ptr<EngineImpl> EngineImpl::make(EngineParts parts) {
 
 EngineImpl::EngineImpl(EngineParts parts)
     : parts_(std::move(parts)),
-      tree_{parts_.placement.rank, parts_.placement.size},
       round_timeout_(parts_.config->timeout),
       executor_({parts_.communicators(), parts_.counters, parts_.config->timeout,
                  [this](const std::string& name) { release(name); }}),
-      matcher_(tree_) {
+      negotiation_({parts_.placement.rank, parts_.placement.size}, parts_.config->bucket_bytes, *this) {
   if (parts_.transport != nullptr) {
-    control_ = std::make_unique<ControlChannel>(tree_, *parts_.transport, parts_.control_tag, *parts_.counters);
+    control_ = std::make_unique<ControlChannel>(negotiation_.tree(), *parts_.transport, parts_.control_tag, *parts_.counters);
   }
 }
 
@@ -85,6 +85,13 @@ void EngineImpl::start_coordinator() {
   coordinator.pending = [this] { return pending(); };
   coordinator.patience = mode == CoordinatorMode::always || spare ? 0us : std::chrono::microseconds(kPatrol);
   coordinator.counters = parts_.counters;
+  coordinator.interval = kHeartbeat;
+  if (parts_.heartbeat) {
+    coordinator.heartbeat = [this] {
+      progress();
+      watch();
+    };
+  }
   // Without cores to spare it looks once a patrol; otherwise it stays until nothing is pending.
   coordinator.drive = [this, patrol = coordinator.patience.count() > 0](const std::atomic<bool>& stop) {
     if (patrol) {
@@ -130,6 +137,8 @@ Work EngineImpl::enqueue(Submission submission) {
   submission.since = std::chrono::steady_clock::now();
   submission.pending.work = std::make_shared<WorkState>(name, weak_from_this(), parts_.config->timeout + kWorkGrace);
   Work work(submission.pending.work);
+  // Idle so far: what was announced in the meantime does not concern this submission.
+  if (!pending()) progress();
   {
     const std::scoped_lock lock(queue_lock_);
     if (fatal_) std::rethrow_exception(fatal_);
@@ -208,22 +217,12 @@ bool EngineImpl::drive_until(const std::function<bool()>& done, std::chrono::nan
   return in_time;
 }
 
-std::string EngineImpl::whom_for(const std::string& name) {
-  const std::scoped_lock lock(progress_lock_);
-  if (executor_.running(name)) return "it is being executed, waiting for " + ranks_text(executor_.waiting_for());
-  return "not submitted by " + ranks_text(matcher_.missing(name));
-}
-
 void EngineImpl::drive_round(const std::function<bool()>& done, const std::function<std::string()>& whom) {
   if (drive_until(done, round_timeout_.load())) return;
   const std::scoped_lock lock(progress_lock_);
   if (done()) return;
-  poison({.kind = FatalKind::timeout,
-          .ranks = {},
-          .text = "rank " + std::to_string(rank()) + " waited " + std::to_string(timeout().count()) + " ms: " + whom(),
-          .sequence = 0,
-          .rounds = {}},
-         rank());
+  const auto text = "rank " + std::to_string(rank()) + " waited " + std::to_string(timeout().count()) + " ms: " + whom();
+  negotiation_.end({.kind = FatalKind::timeout, .ranks = {}, .text = text, .sequence = 0, .rounds = {}}, rank());
 }
 
 // The reducer that peers most likely wait for: one whose round is open, else the one that is behind.
@@ -242,20 +241,12 @@ void EngineImpl::fail_round(const std::string& text) noexcept {
     std::uint64_t seen = 0;
     {
       const std::scoped_lock lock(progress_lock_);
-      if (poisoned_) return;
-      seen = epoch_.load();
-      const Fatal failure{FatalKind::failed, {rank()}, text, 0, {}};
-      if (tree_.is_root()) {
-        announce_failure(failure);
-      } else {
-        Envelope envelope;
-        envelope.epoch = epoch_;
-        envelope.failure = failure;
-        control_->send(tree_.parent(), envelope);
-      }
+      if (negotiation_.has_ended()) return;
+      seen = own_failures_.load();
+      negotiation_.fail({FatalKind::failed, {rank()}, text, 0, {}});
     }
     // It comes back in sequence: what this rank submits afterwards belongs to the time after the failure.
-    drive_until([&] { return epoch_.load() != seen; }, kEchoTimeout);
+    drive_until([&] { return own_failures_.load() != seen; }, kEchoTimeout);
     round_timeout_.store(std::min<std::chrono::milliseconds>(kFailTimeout, timeout()));
     if (auto* rounds = expected_reducer()) rounds->fail(text);
   } catch (const std::exception&) {

@@ -3,7 +3,8 @@
 //
 // Threads. submit() may be called from anywhere; it only queues. Everything else of the named channel happens in
 // progress(), under one lock, by whoever has time: waiters, hooks in passing, the coordinator. No user code runs under
-// the lock.
+// the lock. Which thread finds what is in three files: engine_impl.cpp (calls of the user's threads),
+// engine_progress.cpp (under the lock), engine_deadlines.cpp (under the lock, now and then).
 #include <atomic>
 #include <map>
 #include <memory>
@@ -16,8 +17,8 @@
 #include "engine/control_channel.h"
 #include "engine/coordinator.h"
 #include "engine/gradient_rounds.h"
-#include "engine/matcher.h"
 #include "engine/named_executor.h"
+#include "engine/negotiation.h"
 #include "engine/work_state.h"
 #include "kolo/config.h"
 #include "kolo/engine.h"
@@ -30,6 +31,7 @@ struct EngineParts {
   const Config* config = nullptr;             // borrowed, as all below
   transport::Transport* transport = nullptr;  // null in a world of one
   transport::Tag control_tag = 0;
+  bool heartbeat = false;  // the coordinator may use the transport although nothing is pending
   CommunicatorFactory communicators;
   telemetry::Counters* counters = nullptr;
   std::function<void(LogLevel, std::string_view)> log;
@@ -38,6 +40,7 @@ struct EngineParts {
 class EngineImpl final : public Engine,
                          public Driver,
                          public RoundHost,
+                         private NegotiationHost,
                          public std::enable_shared_from_this<EngineImpl> {  // Works hold weak references
  public:
   static std::shared_ptr<EngineImpl> make(EngineParts parts);
@@ -71,7 +74,9 @@ class EngineImpl final : public Engine,
     Entry entry;
     std::function<void(const Item&)> when_listed;  // a gradient round
     std::chrono::steady_clock::time_point since;
-    bool stall_reported = false;
+    bool reported = false;   // to the parent: who is missing
+    bool warned = false;     // to the log
+    bool cancelled = false;  // the deadline has passed, the answer is on its way
   };
   Work enqueue(Submission submission);
   void start_coordinator();
@@ -88,20 +93,21 @@ class EngineImpl final : public Engine,
   bool advance();
   bool drain();
   bool receive();
-  void handle(ControlChannel::Received received);
-  bool relay();
-  void send_down(const Envelope& envelope);
-  void execute(const Item& item);
-  void announce_failure(const Fatal& failure);
-  void apply_failure(const Fatal& failure);
+  void send(Rank to, const Envelope& envelope) override;
+  void execute(const Item& item, std::uint32_t depth) override;
+  void withdrawn(const Withdrawal& withdrawal) override;
+  void failed(const Fatal& failure) override;
+  void ended(const Fatal& fatal) override;
   void fail_unlisted(const std::exception_ptr& error, bool rounds_too);
-  void poison(const Fatal& fatal, Rank heard_from);
   void poison_by(const std::exception_ptr& error);
   void leave();
-  void watch_deadlines(std::chrono::steady_clock::time_point now);
+  void watch_submission(const std::string& name, Submission& submission, std::chrono::steady_clock::time_point now);
+  void watch_submitted(std::chrono::steady_clock::time_point now);
+  void watch_awaited(std::chrono::steady_clock::time_point now);
+  void watch_executing(std::chrono::steady_clock::time_point now);
+  [[nodiscard]] std::chrono::milliseconds report_after() const;
 
   EngineParts parts_;
-  Tree tree_;
   std::atomic<std::chrono::milliseconds> round_timeout_;
 
   std::mutex queue_lock_;
@@ -119,15 +125,13 @@ class EngineImpl final : public Engine,
   std::mutex progress_lock_;                 // guards everything from here on
   std::unique_ptr<ControlChannel> control_;  // null in a world of one
   NamedExecutor executor_;
-  Matcher matcher_;
+  Negotiation negotiation_;
   std::map<std::string, Submission> submitted_;
   std::vector<GradientRounds*> rounds_;        // registered reducers, borrowed
   std::vector<std::shared_ptr<void>> buried_;  // memory that peers may still write to; shared with nobody any more
-  std::atomic<std::uint64_t> epoch_{0};        // failures announced so far; written under the lock
-  std::uint64_t next_sequence_ = 0;
-  std::uint64_t cut_sequence_ = 0;  // poisoned: items from here on cannot complete
-  std::uint32_t depth_ = 0;         // control messages on the longest chain that led here
-  bool poisoned_ = false;
+  std::map<std::string, std::chrono::steady_clock::time_point> awaited_since_;  // until reported: what others wait for
+  std::atomic<std::uint64_t> own_failures_{0};  // of this rank's training code, announced; written under the lock
+  std::uint64_t cut_sequence_ = 0;              // ended: items from here on cannot complete
   std::size_t reducers_made_ = 0;
   std::map<std::size_t, std::uint64_t> finished_by_id_;  // rounds of reducers that are gone
   std::chrono::steady_clock::time_point last_watch_;

@@ -1,4 +1,4 @@
-// The half of the engine that runs under the progress lock: messages in, matching, lists out, execution, ends.
+// The half of the engine that runs under the progress lock: messages in and out, what is listed, how it ends.
 #include <algorithm>
 #include <chrono>
 
@@ -24,11 +24,11 @@ bool EngineImpl::advance() {
     kicked_.store(false);
     moved |= drain();  // first: a failure that arrives below ends what was submitted before it
     for (auto* rounds : rounds_) moved |= rounds->advance();
-    if (control_ && !poisoned_) {  // afterwards nothing said can matter, and links to ranks that left throw
+    if (control_ && !negotiation_.has_ended()) {  // afterwards nothing said can matter, and links to ranks that left throw
       moved |= receive();
       control_->flush();
     }
-    moved |= relay();
+    moved |= !negotiation_.has_ended() && negotiation_.relay();
     moved |= executor_.advance();
   } catch (...) {
     poison_by(std::current_exception());
@@ -36,7 +36,7 @@ bool EngineImpl::advance() {
   }
   const auto busy = std::count_if(rounds_.begin(), rounds_.end(), [](const auto* rounds) { return rounds->busy(); });
   executing_.store(static_cast<int>(executor_.in_flight()));
-  active_.store(poisoned_ ? 0 : static_cast<int>(submitted_.size() + executor_.in_flight()) + static_cast<int>(busy));
+  active_.store(negotiation_.has_ended() ? 0 : static_cast<int>(submitted_.size() + executor_.in_flight()) + static_cast<int>(busy));
   return moved;
 }
 
@@ -50,79 +50,28 @@ bool EngineImpl::drain() {
   }
   for (auto& submission : arrived) {
     const std::string name = submission.entry.name;
-    matcher_.add_own(submission.entry);
+    negotiation_.submit(submission.entry);
     submitted_.insert_or_assign(name, std::move(submission));
   }
-  if (poisoned_) fail_unlisted(current_fatal(), true);
+  if (negotiation_.has_ended()) fail_unlisted(current_fatal(), true);
   return true;
 }
 
 bool EngineImpl::receive() {
   bool moved = false;
-  while (!poisoned_) {
+  while (!negotiation_.has_ended()) {
     auto received = control_->receive();
     if (!received) break;
-    handle(std::move(*received));
+    negotiation_.receive(received->from, std::move(received->envelope));
     moved = true;
   }
   return moved;
 }
 
-void EngineImpl::handle(ControlChannel::Received received) {
-  auto& [from, envelope] = received;
-  const bool from_parent = !tree_.is_root() && from == tree_.parent();
-  if (envelope.fatal) {
-    poison(*envelope.fatal, from);
-    return;
-  }
-  if (from_parent) {
-    ++envelope.depth;
-    depth_ = envelope.depth;
-    if (envelope.failure || !envelope.items.empty()) send_down(envelope);
-    if (envelope.failure) apply_failure(*envelope.failure);
-    for (const auto& item : envelope.items) execute(item);
-    return;
-  }
-  if (envelope.failure) {
-    if (tree_.is_root()) {
-      announce_failure(*envelope.failure);
-    } else {
-      control_->send(tree_.parent(), envelope);
-    }
-  }
-  depth_ = std::max(depth_, envelope.depth + 1);
-  for (auto& entry : envelope.entries) {
-    // What was submitted before a failure was announced has failed there; gradient rounds end in their own way.
-    if (envelope.epoch < epoch_ && entry.signature.kind != Kind::gradient_round) continue;
-    matcher_.add_from_child(from, std::move(entry));
-  }
-}
+void EngineImpl::send(Rank to, const Envelope& envelope) { control_->send(to, envelope); }
 
-bool EngineImpl::relay() {
-  auto entries = matcher_.take_ready();
-  if (entries.empty()) return false;
-  Envelope envelope;
-  envelope.epoch = epoch_;
-  envelope.depth = depth_;
-  depth_ = 0;
-  if (!tree_.is_root()) {
-    envelope.entries = std::move(entries);
-    control_->send(tree_.parent(), envelope);
-    return true;
-  }
-  envelope.items = make_ready_list(entries, parts_.config->bucket_bytes, tree_.size, next_sequence_);
-  send_down(envelope);
-  for (const auto& item : envelope.items) execute(item);
-  return true;
-}
-
-void EngineImpl::send_down(const Envelope& envelope) {
-  for (const Rank child : tree_.children()) control_->send(child, envelope);
-}
-
-void EngineImpl::execute(const Item& item) {
-  next_sequence_ = item.sequence + 1;
-  parts_.counters->control_depth_max.raise_to(depth_);
+void EngineImpl::execute(const Item& item, std::uint32_t depth) {
+  parts_.counters->control_depth_max.raise_to(depth);
   std::vector<Submission> submissions;
   for (const auto& name : item.names) {
     const auto found = submitted_.find(name);
@@ -146,7 +95,6 @@ void EngineImpl::execute(const Item& item) {
     std::vector<Pending> pending;
     for (auto& submission : submissions) pending.push_back(std::move(submission.pending));
     executor_.start(item, std::move(pending));
-    if (poisoned_) executor_.fail_from(cut_sequence_, current_fatal());
   }
 }
 
@@ -171,18 +119,8 @@ void EngineImpl::fail_unlisted(const std::exception_ptr& error, bool rounds_too)
   }
 }
 
-// At the root, where the order of everything is decided.
-void EngineImpl::announce_failure(const Fatal& failure) {
-  Envelope envelope;
-  envelope.epoch = epoch_;
-  envelope.failure = failure;
-  send_down(envelope);
-  apply_failure(failure);
-}
-
-void EngineImpl::apply_failure(const Fatal& failure) {
-  ++epoch_;
-  matcher_.forget_named();
+void EngineImpl::failed(const Fatal& failure) {
+  if (failure.ranks.front() == rank()) ++own_failures_;
   fail_unlisted(to_exception(failure), false);
 }
 
@@ -219,14 +157,12 @@ void EngineImpl::poison_by(const std::exception_ptr& error) {
   } catch (const std::exception& other) {
     fatal = {FatalKind::backend, {rank()}, "rank " + std::to_string(rank()) + ": " + other.what(), 0, {}};
   }
-  poison(fatal, rank());
+  negotiation_.end(fatal, rank());
 }
 
-// The group ends here: everything pending fails, later calls rethrow, the neighbours hear of it. A rank that left in
+// The group ends here: everything pending fails and later calls rethrow. A rank that left in
 // order still took part in items below fatal.sequence and in fatal.rounds rounds; those complete.
-void EngineImpl::poison(const Fatal& fatal, Rank heard_from) {
-  if (poisoned_) return;
-  poisoned_ = true;
+void EngineImpl::ended(const Fatal& fatal) {
   cut_sequence_ = fatal.sequence;
   const auto error = to_exception(fatal);
   {
@@ -239,77 +175,28 @@ void EngineImpl::poison(const Fatal& fatal, Rank heard_from) {
     const std::size_t id = rounds->id();
     rounds->poison(error, id < fatal.rounds.size() ? fatal.rounds[id] : 0);
   }
-  Envelope envelope;
-  envelope.fatal = fatal;
-  for (const Rank neighbour : tree_.neighbours()) {
-    if (neighbour == heard_from) continue;
-    try {
-      control_->send(neighbour, envelope);
-    } catch (const Error&) {
-      // It is gone too; the others are told.
-    }
-  }
 }
 
 // Progress lock held: says goodbye to the neighbours. What this rank has pending and unlisted fails here.
 void EngineImpl::leave() {
-  if (!poisoned_) {
+  if (!negotiation_.has_ended()) {
     fail_unlisted(std::make_exception_ptr(
                       UsageError("still pending when rank " + std::to_string(rank()) + " shut down its Context")),
                   true);
     Fatal fatal{FatalKind::peer_left,
                 {rank()},
                 "rank " + std::to_string(rank()) + " has shut down its Context",
-                next_sequence_,
+                negotiation_.next_sequence(),
                 std::vector<std::uint64_t>(reducers_made_, 0)};
     for (const auto& [id, finished] : finished_by_id_) fatal.rounds[id] = finished;
     for (const auto* rounds : rounds_) fatal.rounds[rounds->id()] = rounds->rounds_finished();
-    poison(fatal, rank());
+    negotiation_.end(fatal, rank());
   }
   const base::Deadline deadline(kGoodbye);
   try {
     while (control_ && !control_->flush() && !deadline.passed()) parts_.transport->wait_for_activity(100us);
   } catch (const PeerLostError&) {
     // Whoever left before us need not be told.
-  }
-}
-
-// Now and then while somebody waits: dead peers, operations past their time, stalls worth a warning.
-void EngineImpl::watch() {
-  const std::unique_lock lock(progress_lock_, std::try_to_lock);
-  if (!lock.owns_lock() || poisoned_) return;
-  const auto now = Clock::now();
-  if (now - last_watch_ < 5ms) return;
-  last_watch_ = now;
-  try {
-    parts_.transport->check_peers();
-    watch_deadlines(now);
-  } catch (...) {
-    poison_by(std::current_exception());
-  }
-}
-
-void EngineImpl::watch_deadlines(Clock::time_point now) {
-  const auto& config = *parts_.config;
-  for (auto& [name, submission] : submitted_) {
-    const auto age = now - submission.since;
-    const bool late = age > config.timeout;
-    const bool stalled = config.stall_warning.count() > 0 && age > config.stall_warning && !submission.stall_reported;
-    if (!late && !stalled) continue;
-    const auto missing = matcher_.missing(name);
-    const auto seconds = std::chrono::duration_cast<std::chrono::milliseconds>(age).count();
-    const std::string text = "'" + name + "' has been waiting for " + std::to_string(seconds) + " ms" +
-                             (missing.empty() ? " for the root's list" : ": not submitted by " + ranks_text(missing));
-    if (late) throw TimeoutError(missing, "rank " + std::to_string(rank()) + ": " + text);
-    submission.stall_reported = true;
-    parts_.log(LogLevel::warn, text);
-  }
-  const auto oldest = executor_.oldest();
-  if (oldest && now - *oldest > config.timeout) {
-    const auto missing = executor_.waiting_for();
-    throw TimeoutError(missing, "rank " + std::to_string(rank()) +
-                                    ": an operation was started and not completed in time, waiting for " +
-                                    ranks_text(missing));
   }
 }
 

@@ -58,12 +58,39 @@ std::vector<Entry> Matcher::take_ready() {
 void Matcher::forget_named() {
   const auto is_named = [](const Entry& entry) { return entry.signature.kind != Kind::gradient_round; };
   std::erase_if(waiting_, [&](const auto& row) {
-    const auto& [own, from_children, arrival] = row.second;
-    if (own) return is_named(*own);
-    return std::any_of(from_children.begin(), from_children.end(),
+    const auto& waiting = row.second;
+    if (waiting.own) return is_named(*waiting.own);
+    return std::all_of(waiting.from_children.begin(), waiting.from_children.end(),
                        [&](const auto& part) { return is_named(part.second); });
   });
   std::erase_if(completed_, [&](const auto& name) { return !waiting_.contains(name); });
+}
+
+void Matcher::forget(const std::string& name) {
+  waiting_.erase(name);
+  std::erase(completed_, name);
+}
+
+void Matcher::note_missing(Rank child, const std::string& name, std::vector<Rank> ranks, bool certain) {
+  if (certain || waiting_.contains(name)) waiting_[name].missing_below[child] = std::move(ranks);
+}
+
+bool Matcher::has_own(const std::string& name) const {
+  const auto found = waiting_.find(name);
+  return found != waiting_.end() && found->second.own;
+}
+
+bool Matcher::has_from_child(Rank child, const std::string& name) const {
+  const auto found = waiting_.find(name);
+  return found != waiting_.end() && found->second.from_children.contains(child);
+}
+
+std::vector<std::string> Matcher::names_without_own() const {
+  std::vector<std::string> names;
+  for (const auto& [name, waiting] : waiting_) {
+    if (!waiting.own) names.push_back(name);
+  }
+  return names;
 }
 
 std::vector<Rank> Matcher::missing(const std::string& name) const {
@@ -73,7 +100,8 @@ std::vector<Rank> Matcher::missing(const std::string& name) const {
   if (!found->second.own) ranks.push_back(tree_.rank);
   for (const Rank child : children_) {
     if (found->second.from_children.contains(child)) continue;
-    const auto below = tree_.subtree(child);
+    const auto told = found->second.missing_below.find(child);
+    const auto below = told != found->second.missing_below.end() ? told->second : tree_.subtree(child);
     ranks.insert(ranks.end(), below.begin(), below.end());
   }
   std::sort(ranks.begin(), ranks.end());

@@ -27,15 +27,23 @@ class Matcher {
   [[nodiscard]] std::vector<Entry> take_ready();
   // Forgets everything but gradient rounds; for a failure that ends the named operations in progress.
   void forget_named();
+  void forget(const std::string& name);
 
-  // Who has not submitted `name`, as far as this rank can know: itself, or a whole subtree of a child.
+  // `child` says which ranks of its subtree have not submitted `name`. Unless `certain` that somebody waits for it, this
+  // is kept only if something else of that name is.
+  void note_missing(Rank child, const std::string& name, std::vector<Rank> ranks, bool certain);
+  // Who has not submitted `name`, as far as this rank can know: itself, what a child said, or the child's whole subtree.
   [[nodiscard]] std::vector<Rank> missing(const std::string& name) const;
+  [[nodiscard]] bool has_own(const std::string& name) const;
+  [[nodiscard]] bool has_from_child(Rank child, const std::string& name) const;
+  [[nodiscard]] std::vector<std::string> names_without_own() const;
   [[nodiscard]] bool empty() const noexcept { return waiting_.empty(); }
 
  private:
   struct Waiting {
     std::optional<Entry> own;
     std::map<Rank, Entry> from_children;
+    std::map<Rank, std::vector<Rank>> missing_below;  // by child, as it said
     std::uint64_t arrival = 0;  // of this rank's own entry
   };
   [[nodiscard]] bool complete(const Waiting& waiting) const;

@@ -71,12 +71,28 @@ struct Fatal {
   std::vector<std::uint64_t> rounds;
 };
 
+// Up: which ranks of the sender's subtree have not submitted `name`.
+struct Report {
+  std::string name;
+  std::vector<Rank> missing;
+  bool cancel = false;     // a deadline has passed: withdraw it, unless it is listed
+  bool held_back = false;  // with cancel: a rank on the way has not passed the submission on yet
+};
+
+// Down, in sequence with the items: nobody waits for `name` any more.
+struct Withdrawal {
+  std::string name;
+  std::vector<Rank> missing;
+};
+
 struct Envelope {
   std::uint64_t epoch = 0;
   std::vector<Entry> entries;
   std::vector<Item> items;
   std::optional<Fatal> fatal;
   std::optional<Fatal> failure;
+  std::vector<Report> reports;
+  std::optional<Withdrawal> withdrawal;
   std::uint32_t depth = 0;
 };
 

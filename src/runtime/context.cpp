@@ -59,6 +59,8 @@ struct Context::Parts {
     parts.config = &config;
     parts.transport = engine_wires.transport.get();
     parts.control_tag = kControlTag;
+    // Over MPI a program that brought its own may be calling it at the same time.
+    parts.heartbeat = engine_wires.memory != nullptr;
     parts.communicators = [this] { return make_communicator(engine_wires, engine_tag); };
     parts.counters = &counters;
     parts.log = [this](LogLevel level, std::string_view line) { logger.write(level, line); };

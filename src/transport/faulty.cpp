@@ -47,6 +47,7 @@ class FaultyTransport final : public Transport {
     inner_->wait_for_activity(faults_.max_delay_tests > 0 ? std::min(at_most, std::chrono::microseconds(100))
                                                           : at_most);
   }
+  void check_peers() override { inner_->check_peers(); }
   void wake() noexcept override { inner_->wake(); }
 
  private:

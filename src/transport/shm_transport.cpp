@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/deadline.h"
+#include "cluster/mpi_exit.h"
 #include "kolo/error.h"
 #include "transport/futex.h"
 #include "transport/make.h"
@@ -84,6 +85,10 @@ class ShmTransport final : public Transport {
   ~ShmTransport() override {
     std::atomic_ref(own().left).store(1);
     for (Control* control : controls_) ring_bell(*control);
+    // Also when this rank was told of a death by others and has not seen it itself.
+    if (std::any_of(processes_.begin(), processes_.end(), [](const auto& process) { return process.dead(); })) {
+      cluster::skip_mpi_finalize();
+    }
   }
 
   [[nodiscard]] Rank rank() const noexcept override { return rank_; }
@@ -91,6 +96,10 @@ class ShmTransport final : public Transport {
   [[nodiscard]] std::unique_ptr<Transfer> send(Rank to, Tag tag, std::span<const std::byte> data) override;
   [[nodiscard]] std::unique_ptr<Transfer> receive(Rank from, Tag tag, std::span<std::byte> into) override;
   void wait_for_activity(std::chrono::microseconds at_most) override;
+  void check_peers() override {
+    look_for_deaths();
+    if (std::find(dead_.begin(), dead_.end(), true) != dead_.end()) name_the_dead();
+  }
   void wake() noexcept override {
     woken_.store(true);
     ring_bell(own());
@@ -109,12 +118,19 @@ class ShmTransport final : public Transport {
     return true;
   }
   [[noreturn]] void throw_lost(Rank peer) const {
-    const PeerProcess& process = processes_[static_cast<std::size_t>(peer)];
-    process.require_alive();
-    throw PeerLostError(process.rank(), "rank " + std::to_string(process.rank()) + " left");
+    name_the_dead();
+    const Rank rank = processes_[static_cast<std::size_t>(peer)].rank();
+    throw PeerLostError(rank, "rank " + std::to_string(rank) + " left");
   }
 
  private:
+  // Throws if a process has ended without leaving first. One that left before it ended is no cause of anything: it may
+  // have left because of the death.
+  void name_the_dead() const {
+    for (std::size_t peer = 0; peer < processes_.size(); ++peer) {
+      if (std::atomic_ref(controls_[peer]->left).load() == 0) processes_[peer].require_alive();
+    }
+  }
   [[nodiscard]] Control& own() const noexcept { return *controls_[static_cast<std::size_t>(rank_)]; }
 
   void progress(std::size_t peer) {

@@ -1,6 +1,7 @@
 // What live ranks see when another one throws, leaves, stays away or is late.
 #include <gmock/gmock.h>
 
+#include <barrier>
 #include <latch>
 
 #include "multirank/engine/world.h"
@@ -129,7 +130,14 @@ TEST(Shutdown, WithWorkInFlightNeitherHangsNorCrashes) {
   }
 }
 
-TEST(Deadlines, NameTheTensorAndTheMissingRanksOnEveryRankThatWaits) {
+// On every rank that waits, wherever in the tree the missing one is; and the name works again.
+class Deadlines : public testing::TestWithParam<std::tuple<int, Rank>> {};
+INSTANTIATE_TEST_SUITE_P(Missing, Deadlines,
+                         testing::Values(std::tuple(2, 1), std::tuple(3, 2), std::tuple(4, 1), std::tuple(4, 3),
+                                         std::tuple(7, 4)));
+
+TEST_P(Deadlines, NameTheTensorAndTheMissingRankAndFreeTheName) {
+  const auto [ranks, absent] = GetParam();
   auto config = quick();
   config.timeout = std::chrono::milliseconds(600);
   config.stall_warning = std::chrono::milliseconds(100);
@@ -139,23 +147,41 @@ TEST(Deadlines, NameTheTensorAndTheMissingRanksOnEveryRankThatWaits) {
     const std::scoped_lock guard(lock);
     lines.emplace_back(line);
   };
-  run_world(3, config, [](Context& context) {
+  std::barrier<> given_up(ranks);
+  run_world(ranks, config, [&, absent = absent](Context& context) {
     const std::vector<float> input(8, 1.0F);
-    if (context.rank() == 2) return;  // never submits
-    auto work = context.engine().submit(allreduce("lonely", input, nullptr));
-    try {
-      work.wait();
-      ADD_FAILURE();
-    } catch (const TimeoutError& error) {
-      EXPECT_THAT(error.what(), testing::HasSubstr("'lonely'"));
-      EXPECT_THAT(error.missing(), testing::ElementsAre(2));
+    if (context.rank() != absent) {
+      auto work = context.engine().submit(allreduce("lonely", input, nullptr));
+      try {
+        work.wait();
+        ADD_FAILURE();
+      } catch (const TimeoutError& error) {
+        EXPECT_THAT(error.what(), testing::HasSubstr("'lonely'"));
+        EXPECT_THAT(error.missing(), testing::ElementsAre(absent));
+      }
     }
-    EXPECT_THROW(context.engine().submit(allreduce("poisoned", input, nullptr)), TimeoutError);
+    given_up.arrive_and_wait();
+    context.engine().submit(allreduce("lonely", input, nullptr)).wait();
   });
-  EXPECT_THAT(lines, testing::Contains(testing::AllOf(testing::HasSubstr("'lonely'"), testing::HasSubstr("rank 2"))));
+  const auto rank_text = testing::HasSubstr("rank " + std::to_string(absent));
+  EXPECT_THAT(lines, testing::Contains(testing::AllOf(testing::HasSubstr("'lonely'"), rank_text)));
 }
 
-TEST(Deadlines, ARoundThatARankDoesNotEnter) {
+TEST(DeadlinesOnce, WithoutTheRootsAnswerTheGroupEnds) {
+  auto config = quick(CoordinatorMode::never);  // so that an idle root does not listen
+  config.timeout = std::chrono::milliseconds(300);
+  std::barrier<> given_up(3);
+  run_world(3, config, [&](Context& context) {
+    const std::vector<float> input(8, 1.0F);
+    if (context.rank() != 0) {
+      EXPECT_THROW(context.engine().submit(allreduce("lonely", input, nullptr)).wait(), TimeoutError);
+      EXPECT_THROW(context.engine().submit(allreduce("more", input, nullptr)), TimeoutError);
+    }
+    given_up.arrive_and_wait();
+  });
+}
+
+TEST(DeadlinesOnce, ARoundThatARankDoesNotEnter) {
   auto config = quick();
   config.timeout = std::chrono::milliseconds(600);
   run_world(2, config, [](Context& context) {

@@ -2,11 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include <deque>
 #include <numeric>
-#include <random>
-
-#include "engine/ready_list.h"
 
 namespace kolo::engine {
 namespace {
@@ -85,108 +81,26 @@ TEST(Matcher, ForgetsNamedOperationsButNotGradientRounds) {
   EXPECT_EQ(ready[0].name, "gradients/0");
 }
 
-// All ranks of a world in one thread: messages wait in queues, and a seed decides what moves next.
-class World {
- public:
-  World(int size, std::uint32_t seed) : random_(seed) {
-    for (int rank = 0; rank < size; ++rank) matchers_.emplace_back(Tree{rank, size});
-    up_.resize(static_cast<std::size_t>(size));
-    down_.resize(static_cast<std::size_t>(size));
-    executed_.resize(static_cast<std::size_t>(size));
-  }
-  void submit(Rank rank, Entry value) { matchers_[index(rank)].add_own(std::move(value)); }
-  // One move of one rank; false when that rank has nothing to do.
-  bool move(Rank rank) {
-    bool moved = receive(rank);
-    auto ready = matchers_[index(rank)].take_ready();
-    if (ready.empty()) return moved;
-    if (rank != 0) {
-      for (auto& value : ready) up_[index(rank)].push_back(std::move(value));
-    } else {
-      deliver(0, make_ready_list(ready, 64, size(), sequence_));
-      sequence_ += ready.size();
-    }
-    return true;
-  }
-  [[nodiscard]] int size() const { return static_cast<int>(matchers_.size()); }
-  [[nodiscard]] const std::vector<std::string>& executed(Rank rank) const { return executed_[index(rank)]; }
-
- private:
-  static std::size_t index(Rank rank) { return static_cast<std::size_t>(rank); }
-  bool receive(Rank rank) {
-    bool moved = false;
-    for (const Rank child : Tree{rank, size()}.children()) {
-      auto& queue = up_[index(child)];
-      if (queue.empty() || random_() % 2 == 0) continue;
-      matchers_[index(rank)].add_from_child(child, std::move(queue.front()));
-      queue.pop_front();
-      moved = true;
-    }
-    auto& lists = down_[index(rank)];
-    if (!lists.empty()) {
-      auto list = std::move(lists.front());
-      lists.pop_front();
-      deliver(rank, list);
-      moved = true;
-    }
-    return moved;
-  }
-  void deliver(Rank rank, const std::vector<Item>& items) {
-    for (const auto& item : items) {
-      std::string text = item.conflict ? "mismatch:" : "run:";
-      for (const auto& name : item.names) text += name + ",";
-      executed_[index(rank)].push_back(text);
-    }
-    for (const Rank child : Tree{rank, size()}.children()) down_[index(child)].push_back(items);
-  }
-
-  std::mt19937 random_;
-  std::vector<Matcher> matchers_;
-  std::vector<std::deque<Entry>> up_;                // to the parent
-  std::vector<std::deque<std::vector<Item>>> down_;  // from the parent
-  std::vector<std::vector<std::string>> executed_;
-  std::uint64_t sequence_ = 0;
-};
-
-std::size_t count_names(const std::vector<std::string>& executed) {
-  std::size_t names = 0;
-  for (const auto& text : executed) names += static_cast<std::size_t>(std::count(text.begin(), text.end(), ','));
-  return names;
+TEST(Matcher, NamesExactlyWhoIsMissingWhereAChildHasSaid) {
+  Matcher matcher(Tree{0, 7});  // children 1 (with 3, 4) and 2 (with 5, 6)
+  matcher.note_missing(2, "a", {6}, false);  // nobody here waits for it: not kept
+  EXPECT_TRUE(matcher.empty());
+  matcher.add_own(entry("a", 0));
+  EXPECT_THAT(matcher.missing("a"), ElementsAre(1, 2, 3, 4, 5, 6));
+  matcher.note_missing(2, "a", {6}, false);
+  EXPECT_THAT(matcher.missing("a"), ElementsAre(1, 3, 4, 6));
+  matcher.add_from_child(1, entry("a", 1));
+  EXPECT_THAT(matcher.missing("a"), ElementsAre(6));
 }
 
-// For any interleaving all ranks execute the same sequence, and nothing that was submitted is lost.
-TEST(Matching, AgreesForAnyInterleaving) {
-  for (std::uint32_t seed = 0; seed < 10000; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    std::mt19937 random(seed);
-    const int size = 2 + static_cast<int>(random() % 7);
-    const int names = 1 + static_cast<int>(random() % 6);
-    const int odd_rank = static_cast<int>(random() % static_cast<unsigned>(size));
-    const int odd_name = static_cast<int>(random() % 12);  // often none
-    World world(size, seed);
-    std::vector<std::vector<int>> waiting(static_cast<std::size_t>(size));
-    for (auto& order : waiting) {
-      order.resize(static_cast<std::size_t>(names));
-      std::iota(order.begin(), order.end(), 0);
-      std::shuffle(order.begin(), order.end(), random);
-    }
-    for (int quiet = 0; quiet < 40 * size;) {
-      const int rank = static_cast<int>(random() % static_cast<unsigned>(size));
-      auto& order = waiting[static_cast<std::size_t>(rank)];
-      bool moved = false;
-      if (!order.empty() && random() % 3 == 0) {
-        const int name = order.back();
-        order.pop_back();
-        world.submit(rank, entry("t" + std::to_string(name), rank, rank == odd_rank && name == odd_name ? 5 : 4));
-        moved = true;
-      }
-      quiet = world.move(rank) || moved ? 0 : quiet + 1;
-    }
-    for (int rank = 0; rank < size; ++rank) {
-      ASSERT_EQ(world.executed(rank), world.executed(0)) << "rank " << rank;
-    }
-    ASSERT_EQ(count_names(world.executed(0)), static_cast<std::size_t>(names));
-  }
+TEST(Matcher, AForgottenNameBeginsAnew) {
+  Matcher matcher(Tree{0, 2});
+  matcher.add_own(entry("a", 0));
+  matcher.add_from_child(1, entry("a", 1));
+  matcher.forget("a");  // complete, and not taken
+  matcher.add_own(entry("a", 0));
+  EXPECT_THAT(matcher.take_ready(), testing::IsEmpty());
+  EXPECT_THAT(matcher.missing("a"), ElementsAre(1));
 }
 
 }  // namespace

@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+"""The median training step of ResNet-50 with kolo, with the same ranks training alone, and with PyTorch DDP.
+
+    bench/step.py --ddp-python ddp-venv/bin/python3 --batch 4,8 --json step.jsonl
+
+Each setting runs for a few steps in processes of its own, then the next one; that is a round. Rounds repeat, so that
+whatever the machine does meanwhile hits all settings alike. Medians are over the steps of all rounds, the first steps
+of each process left out. Ratios are of medians. bench/README.md explains the columns.
+"""
+import argparse
+import dataclasses
+import json
+import os
+import pathlib
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+FORMATS = ("contiguous", "channels_last")
+# What the trainer tells glibc about itself (process.cpp), said from outside: freed memory stays in the process.
+KEEP_FREED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1), "MALLOC_TOP_PAD_": str(64 << 20)}
+
+
+@dataclasses.dataclass
+class Setting:
+    """One row of the table: what to start, and what it has measured so far."""
+    name: str
+    impl: str  # kolo, alone, ddp
+    batch: int
+    memory_format: str
+    command: list
+    environment: dict
+    coordinator: str = None
+    malloc: str = "tuned"
+    samples: list = dataclasses.field(default_factory=list)  # JSON lines of steady steps
+    rounds: list = dataclasses.field(default_factory=list)  # median step_ms of each round
+
+    def column(self, field):
+        return [sample[field] for sample in self.samples if sample.get(field) is not None]
+
+    def median(self, field="step_ms"):
+        values = self.column(field)
+        return statistics.median(values) if values else None
+
+    def quantile(self, share):
+        values = sorted(self.column("step_ms"))
+        return values[min(len(values) - 1, int(share * len(values)))]
+
+
+def fail(text):
+    sys.exit(f"bench/step.py: {text}")
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=15, help="of each process")
+    parser.add_argument("--warmup", type=int, default=3, help="of them, not counted")
+    parser.add_argument("--batch", default="4,8", help="images a rank, a list")
+    parser.add_argument("--formats", default=",".join(FORMATS), help="memory formats, a list")
+    parser.add_argument("--image-size", type=int, default=64)
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1, help="a rank")
+    parser.add_argument("--coordinators", default="auto,never,always", help="values of KOLO_COORDINATOR, a list")
+    parser.add_argument("--trainer", default=str(HERE.parent / "build/release/bin/imagenet_resnet50"))
+    parser.add_argument("--launcher", default="mpirun --oversubscribe --bind-to none", help="'-np RANKS' is appended")
+    parser.add_argument("--no-ddp", action="store_true", help="leave PyTorch out")
+    parser.add_argument("--ddp-python", default="python3", help="a Python that has PyTorch")
+    parser.add_argument("--ddp-lean", action="store_true", help="also DDP without the copies and broadcasts it can do without")
+    parser.add_argument("--ddp-optimizer", choices=("fused", "foreach", "plain"), default="fused")
+    parser.add_argument("--timeout", type=float, default=300, help="seconds a process may take")
+    parser.add_argument("--json", help="file for JSON lines, continued")
+    options = parser.parse_args()
+    options.batch = [int(value) for value in options.batch.split(",")]
+    options.formats = options.formats.split(",")
+    options.coordinators = options.coordinators.split(",")
+    if options.warmup >= options.steps or options.rounds < 1:
+        fail("--steps must be more than --warmup, --rounds at least 1")
+    if set(options.formats) - set(FORMATS):
+        fail(f"--formats knows {', '.join(FORMATS)}")
+    return options
+
+
+def check_parts(options):
+    """Everything that will be started is there, before anything is measured."""
+    if not os.access(options.trainer, os.X_OK):
+        fail(f"there is no trainer at {options.trainer}: run script/build, or pass --trainer")
+    launcher = shlex.split(options.launcher)
+    try:
+        subprocess.run([*launcher[:1], "--version"], capture_output=True, check=False, timeout=30)
+    except OSError as error:
+        fail(f"--launcher {launcher[0]}: {error.strerror}")
+    if options.no_ddp:
+        return
+    try:
+        done = subprocess.run([options.ddp_python, "-c", "import torch.distributed as d; assert d.is_gloo_available()"],
+                              capture_output=True, text=True, check=False, timeout=120)
+    except OSError as error:
+        fail(f"--ddp-python {options.ddp_python}: {error.strerror}")
+    if done.returncode != 0:
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        fail(f"{options.ddp_python} has no PyTorch with gloo ({reason}): pass --ddp-python, or --no-ddp")
+
+
+def kolo_settings(options, batch, memory_format):
+    command = [options.trainer, "--data", "synthetic:device", "--memory-format", memory_format, "--batch", batch,
+               "--image-size", options.image_size, "--steps", options.steps, "--threads", options.threads,
+               "--log-interval", 10**6]
+    yield Setting("ranks alone", "alone", batch, memory_format, [*command, "--sync", "off"], {})
+    for coordinator in options.coordinators:
+        yield Setting(f"kolo, coordinator {coordinator}", "kolo", batch, memory_format, command,
+                      {"KOLO_COORDINATOR": coordinator}, coordinator)
+
+
+def ddp_settings(options, batch, memory_format):
+    command = [options.ddp_python, HERE / "ddp_resnet50.py", "--batch", batch, "--image-size", options.image_size,
+               "--steps", options.steps, "--threads", options.threads, "--optimizer", options.ddp_optimizer]
+    if memory_format == "channels_last":
+        command.append("--channels-last")
+    for kind, extra in [("ddp", []), ("lean ddp", ["--lean"])][:2 if options.ddp_lean else 1]:
+        for malloc, environment in (("stock", {}), ("tuned", KEEP_FREED)):
+            yield Setting(f"{kind}, {malloc} malloc", kind.replace(" ", "_"), batch, memory_format, [*command, *extra],
+                          environment, None, malloc)
+
+
+def all_settings(options):
+    settings = []
+    for batch in options.batch:
+        for memory_format in options.formats:
+            settings += kolo_settings(options, batch, memory_format)
+            if not options.no_ddp:
+                settings += ddp_settings(options, batch, memory_format)
+    return settings
+
+
+def measure(setting, options, folder):
+    """One run of the setting: its processes from start to end."""
+    output = pathlib.Path(folder, "steps.jsonl")
+    meeting = pathlib.Path(folder, "meeting")
+    for path in (output, meeting):
+        path.unlink(missing_ok=True)
+    command = [*shlex.split(options.launcher), "-np", options.ranks, *setting.command, "--json", output]
+    if setting.impl.endswith("ddp"):
+        command += ["--meeting", meeting]
+    command = [str(word) for word in command]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads), **setting.environment}
+    if os.geteuid() == 0:  # Open MPI wants to be told twice
+        environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    try:
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              check=False, timeout=options.timeout)
+    except subprocess.TimeoutExpired:
+        fail(f"not done after {options.timeout} s: {shlex.join(command)}")
+    if done.returncode != 0 or not output.exists():
+        fail(f"returned {done.returncode}: {shlex.join(command)}\n{done.stdout}")
+    lines = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
+    steady = [line for line in lines if line["kind"] == "step" and line["step"] >= options.warmup]
+    setting.samples += steady
+    setting.rounds.append(statistics.median(line["step_ms"] for line in steady))
+
+
+def run_rounds(settings, options):
+    with tempfile.TemporaryDirectory(prefix="kolo-step-") as folder:
+        for number in range(options.rounds):
+            # Every other round backwards: nobody is always first, or always behind the same one.
+            for place, setting in enumerate(settings if number % 2 == 0 else settings[::-1], 1):
+                print(f"\rround {number + 1}/{options.rounds}, setting {place}/{len(settings)}", end="", file=sys.stderr)
+                measure(setting, options, folder)
+    print("\r" + " " * 40 + "\r", end="", file=sys.stderr)
+
+
+def record(setting, settings, options):
+    """The JSON line of one setting (docs/formats.md)."""
+    alike = [s for s in settings if (s.batch, s.memory_format) == (setting.batch, setting.memory_format)]
+    floor = next(s for s in alike if s.impl == "alone").median()
+    ours = next(s for s in alike if s.impl == "kolo").median()
+    median = setting.median()
+    return {"kind": "step_bench", "impl": setting.impl, "coordinator": setting.coordinator, "malloc": setting.malloc,
+            "memory_format": setting.memory_format, "arch": "resnet50", "batch": setting.batch,
+            "image_size": options.image_size, "ranks": options.ranks, "threads": options.threads,
+            "rounds": options.rounds, "steps": len(setting.samples), "step_ms_p50": median,
+            "step_ms_p10": setting.quantile(0.1), "step_ms_p90": setting.quantile(0.9), "rounds_ms": setting.rounds,
+            "over_alone": median / floor, "kolo_speedup": median / ours, "exposed_ms_p50": setting.median("exposed_ms"),
+            "page_faults": statistics.mean(setting.column("page_faults"))}
+
+
+def show(records):
+    """A table for each batch and memory format."""
+    group = None
+    for r in records:
+        if group != (r["batch"], r["memory_format"]):
+            group = (r["batch"], r["memory_format"])
+            print(f"\nResNet-50, {r['ranks']} ranks x {r['threads']} thread(s), batch {r['batch']} a rank, {r['image_size']} px, "
+                  f"{r['memory_format']}, {r['rounds']} rounds")
+            print(f"{'':26}{'step ms':>9}{'p10':>8}{'p90':>8}{'/ alone':>9}{'/ kolo':>8}{'exposed':>9}{'faults':>8}")
+        exposed = "" if r["exposed_ms_p50"] is None else f"{r['exposed_ms_p50']:.1f}"
+        print(f"{r['name']:26}{r['step_ms_p50']:9.1f}{r['step_ms_p10']:8.1f}{r['step_ms_p90']:8.1f}{r['over_alone']:9.3f}"
+              f"{r['kolo_speedup']:8.2f}{exposed:>9}{r['page_faults']:8.0f}")
+
+
+def main():
+    options = arguments()
+    check_parts(options)
+    settings = all_settings(options)
+    run_rounds(settings, options)
+    records = [record(setting, settings, options) for setting in settings]
+    if options.json:
+        with open(options.json, "a", encoding="utf-8") as file:
+            for line in records:
+                print(json.dumps(line), file=file)
+    show([{**line, "name": setting.name} for line, setting in zip(records, settings)])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+// What the engine looks at now and then while somebody waits: dead peers, submissions that nobody answers, operations
+// that do not end. Under the progress lock.
+//
+//   time since submit()   half of a warning's time      KOLO_STALL_WARNING     KOLO_TIMEOUT          + kVerdict
+//   what happens          the parent hears who of the   the log names them     a named operation is  no answer either:
+//                         subtree is missing                                   cancelled             the group ends
+#include <algorithm>
+#include <chrono>
+
+#include "engine/engine_impl.h"
+#include "engine/signature.h"
+#include "kolo/error.h"
+
+namespace kolo::engine {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kInterval = 5ms;
+constexpr auto kVerdict = 2s;  // how long the root may take to answer
+
+std::string milliseconds_text(Clock::duration duration) {
+  return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count()) + " ms";
+}
+
+}  // namespace
+
+void EngineImpl::watch() {
+  const std::unique_lock lock(progress_lock_, std::try_to_lock);
+  if (!lock.owns_lock() || negotiation_.has_ended()) return;
+  const auto now = Clock::now();
+  if (now - last_watch_ < kInterval) return;
+  last_watch_ = now;
+  try {
+    parts_.transport->check_peers();
+    watch_submitted(now);
+    watch_awaited(now);
+    watch_executing(now);
+  } catch (...) {
+    poison_by(std::current_exception());
+  }
+}
+
+std::chrono::milliseconds EngineImpl::report_after() const {
+  const auto& config = *parts_.config;
+  return (config.stall_warning.count() > 0 ? std::min(config.stall_warning, config.timeout) : config.timeout) / 2;
+}
+
+void EngineImpl::watch_submitted(Clock::time_point now) {
+  std::vector<std::string> late;
+  for (auto& [name, submission] : submitted_) {
+    watch_submission(name, submission, now);
+    if (submission.when_listed || submission.cancelled || now - submission.since <= parts_.config->timeout) continue;
+    submission.cancelled = true;
+    late.push_back(name);
+  }
+  for (const auto& name : late) negotiation_.cancel(name);  // may change submitted_
+}
+
+// Throws TimeoutError when nothing but the end of the group is left: a gradient round that a rank does not enter, or a
+// root that does not answer.
+void EngineImpl::watch_submission(const std::string& name, Submission& submission, Clock::time_point now) {
+  const auto& config = *parts_.config;
+  const auto age = now - submission.since;
+  if (age > report_after() && !submission.reported) {
+    submission.reported = true;
+    negotiation_.report(name);
+  }
+  const bool stalled = config.stall_warning.count() > 0 && age > config.stall_warning && !submission.warned;
+  const bool late = age > config.timeout;
+  if (!stalled && !late) return;
+  const auto missing = negotiation_.missing(name);
+  const std::string text = "'" + name + "' has been waiting for " + milliseconds_text(age) +
+                           (missing.empty() ? ", here and below everyone has submitted it; rank 0 has not answered"
+                                            : ": not submitted by " + ranks_text(missing));
+  if (stalled) {
+    submission.warned = true;
+    parts_.log(LogLevel::warn, text);
+  }
+  // Whoever knows who is missing speaks first.
+  const bool ours_to_say = submission.when_listed && !missing.empty();
+  if (late && (ours_to_say || age > config.timeout + kVerdict)) {
+    throw TimeoutError(missing, "rank " + std::to_string(rank()) + ": " + text);
+  }
+}
+
+// Others wait for what this rank has not submitted: the parent hears of that too.
+void EngineImpl::watch_awaited(Clock::time_point now) {
+  const auto names = negotiation_.awaited();
+  std::erase_if(awaited_since_, [&](const auto& row) { return std::ranges::find(names, row.first) == names.end(); });
+  for (const auto& name : names) {
+    auto& since = awaited_since_.try_emplace(name, now).first->second;
+    if (since == Clock::time_point::max() || now - since < report_after()) continue;
+    since = Clock::time_point::max();  // once
+    negotiation_.report(name);
+  }
+}
+
+void EngineImpl::watch_executing(Clock::time_point now) {
+  const auto oldest = executor_.oldest();
+  if (!oldest || now - *oldest <= parts_.config->timeout) return;
+  const auto missing = executor_.waiting_for();
+  throw TimeoutError(missing, "rank " + std::to_string(rank()) + ": an operation was started and has not ended after " +
+                                  milliseconds_text(now - *oldest) + ", waiting for " + ranks_text(missing));
+}
+
+void EngineImpl::withdrawn(const Withdrawal& withdrawal) {
+  const auto found = submitted_.find(withdrawal.name);
+  if (found == submitted_.end()) return;
+  const auto age = milliseconds_text(Clock::now() - found->second.since);
+  const auto text = "rank " + std::to_string(rank()) + ": '" + withdrawal.name + "' was waited for " + age +
+                    " and is withdrawn: not submitted by " + ranks_text(withdrawal.missing);
+  fail(found->second.pending, std::make_exception_ptr(TimeoutError(withdrawal.missing, text)));
+  submitted_.erase(found);
+}
+
+std::string EngineImpl::whom_for(const std::string& name) {
+  const std::scoped_lock lock(progress_lock_);
+  if (executor_.running(name)) return "it is being executed, waiting for " + ranks_text(executor_.waiting_for());
+  return "not submitted by " + ranks_text(negotiation_.missing(name));
+}
+
+}  // namespace kolo::engine

@@ -1,0 +1,166 @@
+#include "engine/negotiation.h"
+
+#include <algorithm>
+
+#include "engine/ready_list.h"
+#include "kolo/error.h"
+
+namespace kolo::engine {
+
+void Negotiation::submit(Entry entry) { matcher_.add_own(std::move(entry)); }
+
+void Negotiation::receive(Rank from, Envelope envelope) {
+  if (ended_) return;
+  if (envelope.fatal) {
+    end(*envelope.fatal, from);
+  } else if (!tree_.is_root() && from == tree_.parent()) {
+    receive_from_parent(std::move(envelope));
+  } else {
+    receive_from_child(from, std::move(envelope));
+  }
+}
+
+void Negotiation::receive_from_parent(Envelope envelope) {
+  ++envelope.depth;
+  depth_ = envelope.depth;
+  send_down(envelope);
+  apply(envelope);
+}
+
+void Negotiation::receive_from_child(Rank child, Envelope envelope) {
+  if (envelope.failure) fail(*envelope.failure);
+  for (auto& report : envelope.reports) take_report(child, std::move(report));
+  depth_ = std::max(depth_, envelope.depth + 1);
+  for (auto& entry : envelope.entries) {
+    if (!stale(entry, envelope.epoch)) matcher_.add_from_child(child, std::move(entry));
+  }
+}
+
+// What was submitted before a failure, or before a withdrawal of its name, ended there.
+bool Negotiation::stale(const Entry& entry, std::uint64_t epoch) const {
+  if (entry.signature.kind == Kind::gradient_round) return false;
+  const auto withdrawn = withdrawn_at_.find(entry.name);
+  return epoch < failed_at_ || (withdrawn != withdrawn_at_.end() && epoch < withdrawn->second);
+}
+
+bool Negotiation::relay() {
+  auto entries = matcher_.take_ready();
+  if (entries.empty()) return false;
+  Envelope envelope;
+  envelope.epoch = epoch();
+  envelope.depth = depth_;
+  depth_ = 0;
+  if (tree_.is_root()) {
+    envelope.items = make_ready_list(entries, fusion_bytes_, tree_.size, next_sequence_);
+    depth_ = envelope.depth;
+    announce(envelope);
+    depth_ = 0;
+  } else {
+    envelope.entries = std::move(entries);
+    host_.send(tree_.parent(), envelope);
+  }
+  return true;
+}
+
+// A cancel is answered only if its submission has not been listed: some rank on the way up still holds it back, or the
+// root itself does. Links are first in, first out, so what is held back cannot be a later submission of the same name.
+void Negotiation::cancel(const std::string& name) {
+  if (tree_.is_root()) {
+    if (matcher_.has_own(name)) withdraw(name);
+    return;
+  }
+  Envelope envelope;
+  envelope.epoch = epoch();
+  envelope.reports.push_back({name, matcher_.missing(name), true, matcher_.has_own(name)});
+  host_.send(tree_.parent(), envelope);
+}
+
+void Negotiation::report(const std::string& name) {
+  const auto ranks = matcher_.missing(name);
+  if (tree_.is_root() || ranks.empty()) return;
+  Envelope envelope;
+  envelope.epoch = epoch();
+  envelope.reports.push_back({name, ranks, false, false});
+  host_.send(tree_.parent(), envelope);
+}
+
+void Negotiation::take_report(Rank child, Report report) {
+  const bool held_here = matcher_.has_from_child(child, report.name);
+  if (!held_here) matcher_.note_missing(child, report.name, std::move(report.missing), report.cancel);
+  report.held_back |= held_here;
+  if (!report.cancel) {
+    this->report(report.name);
+  } else if (tree_.is_root()) {
+    if (report.held_back) withdraw(report.name);
+  } else {
+    report.missing = matcher_.missing(report.name);
+    Envelope envelope;
+    envelope.epoch = epoch();
+    envelope.reports.push_back(std::move(report));
+    host_.send(tree_.parent(), envelope);
+  }
+}
+
+void Negotiation::withdraw(const std::string& name) {
+  Envelope envelope;
+  envelope.withdrawal = Withdrawal{name, matcher_.missing(name)};
+  announce(envelope);
+}
+
+void Negotiation::fail(const Fatal& failure) {
+  Envelope envelope;
+  envelope.epoch = epoch();
+  envelope.failure = failure;
+  if (tree_.is_root()) {
+    announce(envelope);
+  } else {
+    host_.send(tree_.parent(), envelope);
+  }
+}
+
+// At the root, where the order of everything is decided.
+void Negotiation::announce(const Envelope& envelope) {
+  send_down(envelope);
+  apply(envelope);
+}
+
+void Negotiation::send_down(const Envelope& envelope) {
+  for (const Rank child : tree_.children()) host_.send(child, envelope);
+}
+
+void Negotiation::apply(const Envelope& envelope) {
+  if (envelope.failure) {
+    failed_at_ = ++epoch_;
+    matcher_.forget_named();
+    host_.failed(*envelope.failure);
+  }
+  if (envelope.withdrawal) {
+    const auto& name = envelope.withdrawal->name;
+    withdrawn_at_[name] = ++epoch_;
+    matcher_.forget(name);
+    host_.withdrawn(*envelope.withdrawal);
+  }
+  for (const auto& item : envelope.items) {
+    if (ended_) return;
+    next_sequence_ = item.sequence + 1;
+    host_.execute(item, depth_);
+  }
+}
+
+void Negotiation::end(const Fatal& fatal, Rank heard_from) {
+  if (ended_) return;
+  ended_ = true;
+  host_.ended(fatal);
+  Envelope envelope;
+  envelope.fatal = fatal;
+  for (const Rank neighbour : tree_.neighbours()) {
+    if (neighbour == heard_from) continue;
+    try {
+      host_.send(neighbour, envelope);
+    } catch (const Error&) {
+      // It is gone too; the others are told.
+    }
+  }
+}
+
+}  // namespace kolo::engine

@@ -1,0 +1,99 @@
+// As engine_peer_killed.cpp, in real training steps: the victim dies before, in or after its backward pass, and step()
+// says so on every other rank. optimizer_peer_killed POINT VICTIM.
+#include <ATen/Parallel.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/sgd.h>
+#include <torch/types.h>
+
+#include "faults/survivor.h"
+#include "kolo/torch/torch.h"
+
+namespace kolo::test {
+namespace {
+
+constexpr int kCleanSteps = 3;
+
+class Training {
+ public:
+  explicit Training(Context& context) {
+    broadcast_parameters(context, parameters());
+    DistributedOptions options;
+    options.bucket_bytes = 16 * 1024;  // several buckets
+    optimizer_ = std::make_unique<DistributedOptimizer>(
+        context, std::make_shared<torch::optim::SGD>(tensors(), torch::optim::SGDOptions(0.01)), parameters(), options);
+  }
+
+  at::Tensor forward() {
+    optimizer_->zero_grad();
+    hidden_ = first_->forward(torch::ones({4, 64}));
+    return second_->forward(hidden_.tanh()).sum();
+  }
+  // Backward reaches the last layer first; this is before the first one's gradient.
+  void die_in_backward() {
+    hidden_.register_hook([](const at::Tensor&) { die(); });
+  }
+  void step() { optimizer_->step(); }
+  [[nodiscard]] at::Tensor weights() const { return torch::cat({first_->weight.flatten(), second_->weight.flatten()}); }
+
+ private:
+  [[nodiscard]] NamedTensors parameters() const {
+    return {{"first.weight", first_->weight},
+            {"first.bias", first_->bias},
+            {"second.weight", second_->weight},
+            {"second.bias", second_->bias}};
+  }
+  [[nodiscard]] std::vector<at::Tensor> tensors() const {
+    std::vector<at::Tensor> all;
+    for (const auto& [name, tensor] : parameters()) all.push_back(tensor);
+    return all;
+  }
+
+  torch::nn::Linear first_{64, 128};
+  torch::nn::Linear second_{128, 64};
+  at::Tensor hidden_;
+  std::unique_ptr<DistributedOptimizer> optimizer_;
+};
+
+std::string survive(Training& training, Rank victim) {
+  at::Tensor weights;
+  std::string complaint = outlive(victim, [&] {
+    training.forward().backward();
+    weights = training.weights().detach().clone();
+    training.step();
+  });
+  if (complaint.empty() && !weights.equal(training.weights())) complaint = "the weights have changed";
+  return complaint;
+}
+
+int run(const std::string& point, Rank victim) {
+  alarm(kEndOfAll);
+  at::set_num_threads(1);
+  auto context = Context::create(config_for_faults());
+  const Rank rank = context->rank();
+  std::string complaint;
+  {
+    Training training(*context);
+    for (int step = 0; step < kCleanSteps; ++step) {
+      training.forward().backward();
+      training.step();
+    }
+    if (rank == victim) {
+      if (point == "before_backward") die();
+      const at::Tensor loss = training.forward();
+      if (point == "in_backward") training.die_in_backward();
+      loss.backward();
+      die();  // before_step
+    }
+    complaint = survive(training, victim);
+  }
+  context.reset();
+  return report(rank, complaint);
+}
+
+}  // namespace
+}  // namespace kolo::test
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  return kolo::test::run(argv[1], std::atoi(argv[2]));
+}

@@ -1,0 +1,236 @@
+// Ranks that throw, stay away or leave, as processes: what all the others get.
+#include <gmock/gmock.h>
+
+#include "multirank/faults/process_world.h"
+
+namespace kolo::test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+std::vector<GradientInfo> table() {
+  return {{"a", {1000}, {1}, DType::f32}, {"b", {2000}, {1}, DType::f32}, {"c", {10}, {1}, DType::f32}};
+}
+
+class Rounds {
+ public:
+  explicit Rounds(Context& context) : reducer_(context.engine().make_reducer(table(), {})) {}
+  void contribute(std::size_t first, std::size_t last) {
+    for (std::size_t i = first; i < last; ++i) reducer_->contribute(i, ones_.data());
+  }
+  void round() {
+    contribute(0, 3);
+    reducer_->finish();
+  }
+
+ private:
+  std::unique_ptr<GradientReducer> reducer_;
+  std::vector<float> ones_ = std::vector<float>(2000, 1.0F);
+};
+
+// --- exceptions in training code --------------------------------------------------------------------------------------
+
+template <class Call>
+void expect_peer_failed(Call call, Rank failed) {
+  try {
+    call();
+    ADD_FAILURE() << "no error";
+  } catch (const PeerFailedError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("bad batch"));
+    EXPECT_THAT(error.ranks(), testing::ElementsAre(failed));
+  }
+}
+
+TEST(Failing, ARoundReachesAllOthersWithItsTextAndTheNextOneWorks) {
+  for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
+    Rounds rounds(context);
+    for (const auto& [clean_before, contributed] : {std::pair{0, 0}, {0, 2}, {1, 0}, {3, 1}, {2, 3}}) {
+      for (int step = 0; step < clean_before; ++step) rounds.round();
+      if (!roles.is_odd) {
+        expect_peer_failed([&] { context.run([&] { rounds.round(); }); }, roles.odd);
+        continue;
+      }
+      const auto fail = [&, contributed = contributed] {
+        rounds.contribute(0, static_cast<std::size_t>(contributed));
+        throw std::runtime_error("bad batch");
+      };
+      EXPECT_THROW(context.run(fail), std::runtime_error);
+    }
+    rounds.round();
+  });
+}
+
+TEST(Failing, ReachesThoseWhoWaitForANamedOperation) {
+  for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
+    const std::vector<float> input(8, 1.0F);
+    if (roles.is_odd) {
+      meet_all();
+      EXPECT_THROW(context.run([] { throw std::runtime_error("bad batch"); }), std::runtime_error);
+    } else {
+      auto work = context.engine().submit(allreduce("metric", input, nullptr));
+      meet_all();
+      expect_peer_failed([&] { work.wait(); }, roles.odd);
+    }
+    context.engine().submit(allreduce("metric", input, nullptr)).wait();
+  });
+}
+
+// --- names ------------------------------------------------------------------------------------------------------------
+
+TEST(Names, ADuplicateIsRefusedAtOnceOnTheRankThatMadeIt) {
+  for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
+    const std::vector<float> input(8, 1.0F);
+    std::vector<float> output(8);
+    if (!roles.is_odd) meet_all();
+    auto work = context.engine().submit(allreduce("same", input, &output));
+    if (roles.is_odd) {
+      try {
+        context.engine().submit(allreduce("same", input, nullptr));
+        ADD_FAILURE() << "no error";
+      } catch (const UsageError& error) {
+        EXPECT_THAT(error.what(), HasSubstr("'same'"));
+      }
+      meet_all();
+    }
+    work.wait();
+    EXPECT_THAT(output, testing::Each(static_cast<float>(context.size())));
+    context.engine().submit(allreduce("same", input, nullptr)).wait();
+  });
+}
+
+// --- deadlines --------------------------------------------------------------------------------------------------------
+
+Config impatient() {
+  auto config = quick();
+  config.timeout = 500ms;
+  config.stall_warning = 100ms;
+  return config;
+}
+
+template <class Call>
+void expect_timeout(Call call, const std::string& name, Rank missing) {
+  try {
+    call();
+    ADD_FAILURE() << "no error";
+  } catch (const TimeoutError& error) {
+    EXPECT_THAT(error.what(), HasSubstr(name));
+    EXPECT_THAT(error.what(), HasSubstr("rank " + std::to_string(missing)));
+    EXPECT_THAT(error.missing(), testing::ElementsAre(missing)) << error.what();
+  }
+}
+
+TEST(Deadlines, OfANamedOperationNameItAndTheMissingRankOnEveryRankThatWaits) {
+  for_every_odd_rank(impatient(), [](Context& context, const Roles& roles) {
+    const std::vector<float> input(8, 1.0F);
+    if (!roles.is_odd) {
+      auto work = context.engine().submit(allreduce("lonely", input, nullptr));
+      expect_timeout([&] { work.wait(); }, "'lonely'", roles.odd);
+    }
+    meet_all();
+    context.engine().submit(allreduce("lonely", input, nullptr)).wait();
+  });
+}
+
+TEST(Deadlines, OfOneWaitLeaveTheOperationAlone) {
+  for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
+    const std::vector<float> input(8, 1.0F);
+    if (!roles.is_odd) {
+      auto work = context.engine().submit(allreduce("slow", input, nullptr));
+      EXPECT_THROW(work.wait_for(50ms), TimeoutError);
+      EXPECT_FALSE(work.done());
+      meet_all();
+      work.wait();
+    } else {
+      meet_all();
+      context.engine().submit(allreduce("slow", input, nullptr)).wait();
+    }
+  });
+}
+
+TEST(Deadlines, OfARoundNameTheRankThatDidNotEnterIt) {
+  for (const int clean : {0, 2}) {
+    SCOPED_TRACE(std::to_string(clean) + " rounds before");
+    for_every_odd_rank(impatient(), [clean](Context& context, const Roles& roles) {
+      Rounds rounds(context);
+      for (int step = 0; step < clean; ++step) rounds.round();
+      if (!roles.is_odd) expect_timeout([&] { rounds.round(); }, "gradients/0", roles.odd);
+      meet_all();
+    });
+  }
+}
+
+TEST(Deadlines, OfAPlainCollectiveNameTheRankThatDidNotCome) {
+  for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
+    context.communicator().barrier(20s);
+    if (!roles.is_odd) expect_timeout([&] { context.communicator().barrier(300ms); }, "barrier", roles.odd);
+  });
+}
+
+// --- leaving ----------------------------------------------------------------------------------------------------------
+
+template <class Call>
+void expect_lost(Call call, Rank lost) {
+  try {
+    call();
+    ADD_FAILURE() << "no error";
+  } catch (const PeerLostError& error) {
+    EXPECT_EQ(error.rank(), lost) << error.what();
+  }
+}
+
+TEST(Leaving, EndsWhatIsPendingOnTheOthersAndWhatFollows) {
+  for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
+    const std::vector<float> input(8, 1.0F);
+    if (roles.is_odd) {
+      auto own = context.engine().submit(allreduce("only here", input, nullptr));
+      meet_all();
+      context.shutdown();
+      EXPECT_THROW(own.wait(), UsageError);
+      EXPECT_THROW(context.engine().submit(allreduce("later", input, nullptr)), Error);
+    } else {
+      auto work = context.engine().submit(allreduce("pending", input, nullptr));
+      meet_all();
+      expect_lost([&] { work.wait(); }, roles.odd);
+      expect_lost([&] { context.engine().submit(allreduce("later", input, nullptr)).wait(); }, roles.odd);
+    }
+  });
+}
+
+TEST(Leaving, EndsTheRoundThatTheLeaverIsNotIn) {
+  for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
+    {
+      Rounds rounds(context);
+      for (int step = 0; step < 3; ++step) rounds.round();
+      if (!roles.is_odd) expect_lost([&] { rounds.round(); }, roles.odd);
+    }
+    if (roles.is_odd) context.shutdown();
+  });
+}
+
+TEST(Shutdown, OfAllWithWorkInFlightNeitherHangsNorCrashes) {
+  const std::vector<float> input(200'000, 1.0F);
+  for (int repeat = 0; repeat < 8; ++repeat) {
+    std::vector<Work> works;
+    Work orphan;
+    {
+      auto context = Context::create(quick());
+      for (int i = 0; i < repeat % 4; ++i) {
+        works.push_back(context->engine().submit(allreduce("t" + std::to_string(i), input, nullptr)));
+      }
+      orphan = context->engine().submit(allreduce("only " + std::to_string(context->rank()), input, nullptr));
+      if (repeat % 2 == 0) context->shutdown();
+    }
+    EXPECT_THROW(orphan.wait(), Error);
+    for (auto& work : works) {
+      try {
+        work.wait();
+      } catch (const Error&) {  // either is right; what counts is that it ends
+      }
+      EXPECT_TRUE(work.done());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kolo::test
