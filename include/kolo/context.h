@@ -45,16 +45,8 @@ class Context {
   decltype(auto) run(F&& body) {
     try {
       return std::forward<F>(body)();
-    } catch (const PeerFailedError&) {
-      throw;  // these four the peers know of, and have ended the round with
-    } catch (const MismatchError&) {
-      throw;
-    } catch (const PeerLostError&) {
-      throw;
-    } catch (const TimeoutError&) {
-      throw;
     } catch (const std::exception& error) {
-      engine().fail_round(error.what());
+      engine().fail_round(error);
       throw;
     }
   }

@@ -2,6 +2,7 @@
 // Named requests: operations that ranks submit in any order, matched across ranks by name.
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -45,8 +46,9 @@ class Engine {
   // Collective over all ranks; compares the tables by hash first: MismatchError on every rank with the first
   // difference. The reducer must be destroyed before the Context is shut down.
   virtual std::unique_ptr<GradientReducer> make_reducer(std::vector<GradientInfo> table, ReducerOptions options) = 0;
-  // Opens and closes the scope whose exceptions are reported to peers; see Context::run.
-  virtual void fail_round(const std::string& text) noexcept = 0;
+  // `error` has left training code: peers learn of it, and the round that this rank is in ends as failed on all ranks.
+  // Of an error that all ranks have had (a mismatch, a withdrawn operation), only the latter. See Context::run.
+  virtual void fail_round(const std::exception& error) noexcept = 0;
 };
 
 }  // namespace kolo

@@ -1,8 +1,10 @@
 #pragma once
 // The meeting point of ranks that are threads: everybody puts a value in and takes everybody's out.
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -24,8 +26,10 @@ class InprocGather {
       : values_(static_cast<std::size_t>(ranks)), left_(static_cast<std::size_t>(ranks), false) {}
 
   // Everybody's value, by rank. Throws TimeoutError naming who did not come, and PeerLostError for one who never will.
-  // `mine` is then taken back, so that a later call starts afresh.
-  std::shared_ptr<const Values> gather(Rank rank, T mine, std::chrono::milliseconds timeout, const std::string& what) {
+  // `mine` is then taken back, so that a later call starts afresh. `while_waiting` is called now and then, and may
+  // throw.
+  std::shared_ptr<const Values> gather(Rank rank, T mine, std::chrono::milliseconds timeout, const std::string& what,
+                                       const std::function<void()>& while_waiting = {}) {
     std::unique_lock lock(mutex_);
     slot(rank) = std::move(mine);
     if (++arrived_ == values_.size()) return complete();
@@ -41,7 +45,12 @@ class InprocGather {
         take_back(rank);
         throw TimeoutError(missing, what + ": still waiting for ranks" + text(missing));
       }
-      changed_.wait_for(lock, deadline.left());
+      if (!while_waiting) {
+        changed_.wait_for(lock, deadline.left());
+        continue;
+      }
+      changed_.wait_for(lock, std::min<std::chrono::nanoseconds>(deadline.left(), kSlice));
+      call(while_waiting, rank, lock);
     }
     auto all = last_;
     if (--takers_ == 0) last_.reset();
@@ -56,6 +65,21 @@ class InprocGather {
   }
 
  private:
+  static constexpr std::chrono::milliseconds kSlice{2};
+
+  void call(const std::function<void()>& while_waiting, Rank rank, std::unique_lock<std::mutex>& lock) {
+    const auto round = round_;
+    lock.unlock();
+    try {
+      while_waiting();
+    } catch (...) {
+      lock.lock();
+      if (round == round_) take_back(rank);
+      throw;
+    }
+    lock.lock();
+  }
+
   std::optional<T>& slot(Rank rank) { return values_[static_cast<std::size_t>(rank)]; }
 
   std::shared_ptr<const Values> complete() {

@@ -43,6 +43,15 @@ void check(const Request& request, int size) {
   if (!request.stream.on_host()) fail("its memory is on a device; this build has no device backend");
 }
 
+// Errors that every rank of the group has had.
+bool known_to_peers(const std::exception& error) {
+  const auto* timeout = dynamic_cast<const TimeoutError*>(&error);
+  if (timeout != nullptr) return !timeout->missing().empty();  // else this rank's own impatience
+  return dynamic_cast<const MismatchError*>(&error) != nullptr ||
+         dynamic_cast<const PeerLostError*>(&error) != nullptr ||
+         dynamic_cast<const PeerFailedError*>(&error) != nullptr;
+}
+
 void pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -70,8 +79,10 @@ EngineImpl::EngineImpl(EngineParts parts)
       executor_({parts_.communicators(), parts_.counters, parts_.config->timeout,
                  [this](const std::string& name) { release(name); }}),
       negotiation_({parts_.placement.rank, parts_.placement.size}, parts_.config->bucket_bytes, *this) {
+  if (parts_.shared_memory != nullptr) parts_.shared_memory->set_while_waiting([this] { while_allocating(); });
   if (parts_.transport != nullptr) {
-    control_ = std::make_unique<ControlChannel>(negotiation_.tree(), *parts_.transport, parts_.control_tag, *parts_.counters);
+    control_ =
+        std::make_unique<ControlChannel>(negotiation_.tree(), *parts_.transport, parts_.control_tag, *parts_.counters);
   }
 }
 
@@ -88,14 +99,14 @@ void EngineImpl::start_coordinator() {
   coordinator.interval = kHeartbeat;
   if (parts_.heartbeat) {
     coordinator.heartbeat = [this] {
-      progress();
+      try_advance(true);
       watch();
     };
   }
   // Without cores to spare it looks once a patrol; otherwise it stays until nothing is pending.
   coordinator.drive = [this, patrol = coordinator.patience.count() > 0](const std::atomic<bool>& stop) {
     if (patrol) {
-      progress();
+      try_advance(true);
     } else {
       drive_until([&] { return stop.load() || !pending(); }, std::chrono::hours(24));
     }
@@ -143,6 +154,10 @@ Work EngineImpl::enqueue(Submission submission) {
     const std::scoped_lock lock(queue_lock_);
     if (fatal_) std::rethrow_exception(fatal_);
     if (stopped_) throw UsageError("'" + name + "' was submitted after its Context was shut down");
+    if (failed_round_.current() && !submission.when_listed) {
+      submission.pending.work->fail(failed_round_.error);
+      return work;
+    }
     if (!names_.insert(name).second) {
       throw UsageError("'" + name + "' is already pending on rank " + std::to_string(rank()) +
                        ": wait for it before the name is submitted again");
@@ -176,16 +191,26 @@ std::unique_ptr<GradientReducer> EngineImpl::make_reducer(std::vector<GradientIn
   return rounds;
 }
 
-void EngineImpl::forget(GradientRounds& rounds, std::shared_ptr<void> memory) {
+void EngineImpl::forget(GradientRounds& rounds) {
   const std::scoped_lock lock(progress_lock_);
   std::erase(rounds_, &rounds);
   finished_by_id_[rounds.id()] = rounds.rounds_finished();
-  if (memory) buried_.push_back(std::move(memory));
+  {
+    const std::scoped_lock queue(queue_lock_);
+    if (failed_round_.rounds == &rounds) failed_round_ = {};
+  }
 }
 
-bool EngineImpl::progress() {
+void EngineImpl::bury(std::shared_ptr<void> memory) {
+  const std::scoped_lock lock(progress_lock_);
+  buried_.push_back(std::move(memory));
+}
+
+bool EngineImpl::progress() { return try_advance(false); }
+
+bool EngineImpl::try_advance(bool may_wait) {
   const std::unique_lock lock(progress_lock_, std::try_to_lock);
-  return lock.owns_lock() && advance();
+  return lock.owns_lock() && advance(may_wait);
 }
 
 bool EngineImpl::drive_until(const std::function<bool()>& done, std::chrono::nanoseconds timeout) {
@@ -195,7 +220,7 @@ bool EngineImpl::drive_until(const std::function<bool()>& done, std::chrono::nan
   const int spins = crowded ? 8 : parts_.config->spin_iterations;
   bool in_time = true;
   for (int idle = 0; !done();) {
-    if (progress()) {
+    if (try_advance(true)) {
       idle = 0;
       continue;
     }
@@ -221,7 +246,8 @@ void EngineImpl::drive_round(const std::function<bool()>& done, const std::funct
   if (drive_until(done, round_timeout_.load())) return;
   const std::scoped_lock lock(progress_lock_);
   if (done()) return;
-  const auto text = "rank " + std::to_string(rank()) + " waited " + std::to_string(timeout().count()) + " ms: " + whom();
+  const auto text =
+      "rank " + std::to_string(rank()) + " waited " + std::to_string(timeout().count()) + " ms: " + whom();
   negotiation_.end({.kind = FatalKind::timeout, .ranks = {}, .text = text, .sequence = 0, .rounds = {}}, rank());
 }
 
@@ -236,19 +262,37 @@ GradientRounds* EngineImpl::expected_reducer() {
   return found == rounds_.end() ? nullptr : *found;
 }
 
-void EngineImpl::fail_round(const std::string& text) noexcept {
+void EngineImpl::announce_failure(const std::string& text, const GradientRounds* rounds) {
+  Fatal failure{FatalKind::failed, {rank()}, text, 0, {}};
+  if (rounds != nullptr) {
+    failure.rounds.assign(rounds->id() + 1, kNoRound);
+    failure.rounds.back() = rounds->rounds_finished();
+  }
+  std::uint64_t seen = 0;
+  {
+    const std::scoped_lock lock(progress_lock_);
+    seen = own_failures_.load();
+    drain();  // what was submitted before it ends with it
+    negotiation_.fail(failure);
+  }
+  // It comes back in sequence: what this rank submits afterwards belongs to the time after the failure.
+  drive_until([&] { return own_failures_.load() != seen; }, kEchoTimeout);
+  // What was listed before it is executed by everyone; then all names of this rank are free.
+  drive_until([&] { return executing_.load() == 0; }, kFailTimeout);
+}
+
+void EngineImpl::fail_round(const std::exception& error) noexcept {
   try {
-    std::uint64_t seen = 0;
     {
       const std::scoped_lock lock(progress_lock_);
       if (negotiation_.has_ended()) return;
-      seen = own_failures_.load();
-      negotiation_.fail({FatalKind::failed, {rank()}, text, 0, {}});
     }
-    // It comes back in sequence: what this rank submits afterwards belongs to the time after the failure.
-    drive_until([&] { return own_failures_.load() != seen; }, kEchoTimeout);
+    const bool known = known_to_peers(error);
+    auto* rounds = expected_reducer();
+    if (!known) announce_failure(error.what(), rounds);
+    if (rounds == nullptr || (known && !rounds->round_open())) return;
     round_timeout_.store(std::min<std::chrono::milliseconds>(kFailTimeout, timeout()));
-    if (auto* rounds = expected_reducer()) rounds->fail(text);
+    rounds->fail(error.what());
   } catch (const std::exception&) {
     // PeerFailedError: everyone knows. Anything else: the peers have seen it too, and the caller's own exception goes
     // on.
@@ -269,6 +313,7 @@ void EngineImpl::stop() noexcept {
     drive_until(settled, std::min<std::chrono::milliseconds>(timeout(), 30s));
     const std::scoped_lock lock(progress_lock_);
     leave();
+    if (parts_.shared_memory != nullptr) parts_.shared_memory->set_while_waiting({});
   } catch (const std::exception& error) {
     parts_.log(LogLevel::warn, std::string("while shutting down: ") + error.what());
   }

@@ -6,6 +6,7 @@
 // the lock. Which thread finds what is in three files: engine_impl.cpp (calls of the user's threads),
 // engine_progress.cpp (under the lock), engine_deadlines.cpp (under the lock, now and then).
 #include <atomic>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -22,9 +23,12 @@
 #include "engine/work_state.h"
 #include "kolo/config.h"
 #include "kolo/engine.h"
+#include "transport/shared_memory.h"
 #include "transport/transport.h"
 
 namespace kolo::engine {
+
+inline constexpr std::uint64_t kNoRound = ~std::uint64_t{0};
 
 struct EngineParts {
   Placement placement;
@@ -32,6 +36,7 @@ struct EngineParts {
   transport::Transport* transport = nullptr;  // null in a world of one
   transport::Tag control_tag = 0;
   bool heartbeat = false;  // the coordinator may use the transport although nothing is pending
+  transport::SharedMemory* shared_memory = nullptr;  // what `communicators` allocate from; null: none
   CommunicatorFactory communicators;
   telemetry::Counters* counters = nullptr;
   std::function<void(LogLevel, std::string_view)> log;
@@ -50,7 +55,7 @@ class EngineImpl final : public Engine,
   Work submit(Request request) override;
   bool progress() override;
   std::unique_ptr<GradientReducer> make_reducer(std::vector<GradientInfo> table, ReducerOptions options) override;
-  void fail_round(const std::string& text) noexcept override;
+  void fail_round(const std::exception& error) noexcept override;
   // Ends: what is listed is completed, what is pending fails, neighbours are told. Idempotent. Never throws.
   void stop() noexcept;
 
@@ -65,7 +70,8 @@ class EngineImpl final : public Engine,
   Work submit_round(Entry entry, std::function<void(const Item&)> when_listed) override;
   void notify() override;
   void drive_round(const std::function<bool()>& done, const std::function<std::string()>& whom) override;
-  void forget(GradientRounds& rounds, std::shared_ptr<void> memory) override;
+  void forget(GradientRounds& rounds) override;
+  void bury(std::shared_ptr<void> memory) override;
 
  private:
   // A request that has been submitted and not listed.
@@ -79,22 +85,36 @@ class EngineImpl final : public Engine,
     bool cancelled = false;  // the deadline has passed, the answer is on its way
   };
   Work enqueue(Submission submission);
+  bool try_advance(bool may_wait);
   void start_coordinator();
   [[nodiscard]] bool pending() const noexcept;
   [[nodiscard]] static unsigned cores();
   [[nodiscard]] GradientRounds* expected_reducer();
+  void announce_failure(const std::string& text, const GradientRounds* rounds);
   [[nodiscard]] std::exception_ptr current_fatal();
   [[nodiscard]] std::exception_ptr to_exception(const Fatal& fatal) const;
   void release(const std::string& name);
   void fail(Pending& pending, const std::exception_ptr& error);
   void watch();
 
-  // Progress lock held.
-  bool advance();
+  // A submission's turn has come.
+  struct Listed {
+    Item item;
+    std::vector<Submission> submissions;  // in the item's order of names
+  };
+
+  // Progress lock held. Allocating waits for the other ranks: only where a thread waits anyway.
+  bool advance(bool may_wait);
   bool drain();
   bool receive();
   void send(Rank to, const Envelope& envelope) override;
   void execute(const Item& item, std::uint32_t depth) override;
+  bool run_listed(bool may_wait);
+  [[nodiscard]] bool needs_wait(const Listed& listed) const;
+  void run(Listed& listed);
+  void run_round(Submission& round, const Item& item);
+  void count_executing();
+  void while_allocating();
   void withdrawn(const Withdrawal& withdrawal) override;
   void failed(const Fatal& failure) override;
   void ended(const Fatal& fatal) override;
@@ -115,6 +135,14 @@ class EngineImpl final : public Engine,
   std::set<std::string> names_;    // pending here; guarded by queue_lock_
   std::exception_ptr fatal_;       // guarded by queue_lock_
   bool stopped_ = false;           // guarded by queue_lock_
+  // Until this rank has ended the round in which a peer failed, its operations by name fail: they belong to that step.
+  struct FailedRound {
+    const GradientRounds* rounds = nullptr;
+    std::uint64_t number = 0;
+    std::exception_ptr error;
+    [[nodiscard]] bool current() const { return rounds != nullptr && rounds->rounds_finished() <= number; }
+  };
+  FailedRound failed_round_;  // guarded by queue_lock_
 
   // What is pending, for those who do not hold a lock.
   std::atomic<int> queued_{0};
@@ -127,10 +155,12 @@ class EngineImpl final : public Engine,
   NamedExecutor executor_;
   Negotiation negotiation_;
   std::map<std::string, Submission> submitted_;
+  std::deque<Listed> listed_;                  // in order, not begun
   std::vector<GradientRounds*> rounds_;        // registered reducers, borrowed
   std::vector<std::shared_ptr<void>> buried_;  // memory that peers may still write to; shared with nobody any more
   std::map<std::string, std::chrono::steady_clock::time_point> awaited_since_;  // until reported: what others wait for
   std::atomic<std::uint64_t> own_failures_{0};  // of this rank's training code, announced; written under the lock
+  std::uint64_t running_sequence_ = 0;          // of the item that is being begun
   std::uint64_t cut_sequence_ = 0;              // ended: items from here on cannot complete
   std::size_t reducers_made_ = 0;
   std::map<std::size_t, std::uint64_t> finished_by_id_;  // rounds of reducers that are gone

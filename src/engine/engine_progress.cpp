@@ -18,25 +18,29 @@ constexpr auto kGoodbye = 2s;  // how long a leaving rank tries to say so
 
 }  // namespace
 
-bool EngineImpl::advance() {
+bool EngineImpl::advance(bool may_wait) {
   bool moved = false;
   try {
     kicked_.store(false);
     moved |= drain();  // first: a failure that arrives below ends what was submitted before it
     for (auto* rounds : rounds_) moved |= rounds->advance();
-    if (control_ && !negotiation_.has_ended()) {  // afterwards nothing said can matter, and links to ranks that left throw
+    if (control_ &&
+        !negotiation_.has_ended()) {  // afterwards nothing said can matter, and links to ranks that left throw
       moved |= receive();
       control_->flush();
     }
     moved |= !negotiation_.has_ended() && negotiation_.relay();
+    moved |= run_listed(may_wait);
     moved |= executor_.advance();
   } catch (...) {
     poison_by(std::current_exception());
     moved = true;
   }
   const auto busy = std::count_if(rounds_.begin(), rounds_.end(), [](const auto* rounds) { return rounds->busy(); });
-  executing_.store(static_cast<int>(executor_.in_flight()));
-  active_.store(negotiation_.has_ended() ? 0 : static_cast<int>(submitted_.size() + executor_.in_flight()) + static_cast<int>(busy));
+  count_executing();
+  // After the end only what everyone still takes part in.
+  const int waiting = negotiation_.has_ended() ? 0 : static_cast<int>(submitted_.size()) + static_cast<int>(busy);
+  active_.store(waiting + executing_.load());
   return moved;
 }
 
@@ -72,15 +76,52 @@ void EngineImpl::send(Rank to, const Envelope& envelope) { control_->send(to, en
 
 void EngineImpl::execute(const Item& item, std::uint32_t depth) {
   parts_.counters->control_depth_max.raise_to(depth);
-  std::vector<Submission> submissions;
+  Listed listed{item, {}};
   for (const auto& name : item.names) {
     const auto found = submitted_.find(name);
     if (found == submitted_.end())
       throw BackendError("the list names '" + name + "', which this rank has not submitted");
-    submissions.push_back(std::move(found->second));
+    listed.submissions.push_back(std::move(found->second));
     submitted_.erase(found);
   }
-  auto& first = submissions.front();
+  listed_.push_back(std::move(listed));
+  count_executing();  // seen before a failure that comes after it
+}
+
+void EngineImpl::count_executing() { executing_.store(static_cast<int>(executor_.in_flight() + listed_.size())); }
+
+bool EngineImpl::run_listed(bool may_wait) {
+  bool moved = false;
+  while (!listed_.empty() && (may_wait || !needs_wait(listed_.front()))) {
+    auto next = std::move(listed_.front());
+    listed_.pop_front();
+    run(next);
+    moved = true;
+  }
+  return moved;
+}
+
+bool EngineImpl::needs_wait(const Listed& listed) const {
+  if (listed.item.conflict || !listed.item.failed_ranks.empty()) return false;
+  if (listed.submissions.front().when_listed) return true;
+  std::vector<const Request*> requests;
+  for (const auto& submission : listed.submissions) requests.push_back(&submission.pending.request);
+  return executor_.needs_memory(listed.item.names, requests);
+}
+
+// While this rank waits for memory of peers that may never come to this item, it goes on listening.
+void EngineImpl::while_allocating() {
+  if (!negotiation_.has_ended()) {
+    receive();
+    control_->flush();
+  }
+  if (negotiation_.has_ended() && running_sequence_ >= cut_sequence_) std::rethrow_exception(current_fatal());
+}
+
+void EngineImpl::run(Listed& listed) {
+  const auto& item = listed.item;
+  running_sequence_ = item.sequence;
+  auto& first = listed.submissions.front();
   const std::string& name = item.names.front();
   if (item.conflict) {
     fail(first.pending, std::make_exception_ptr(MismatchError(describe(name, *item.conflict))));
@@ -88,14 +129,26 @@ void EngineImpl::execute(const Item& item, std::uint32_t depth) {
     const auto text = "training code failed on " + ranks_text(item.failed_ranks) + ": " + item.failure;
     fail(first.pending, std::make_exception_ptr(PeerFailedError(item.failed_ranks, text)));
   } else if (first.when_listed) {
-    first.when_listed(item);
-    release(name);
-    first.pending.work->complete({}, nullptr);
+    run_round(first, item);
   } else {
     std::vector<Pending> pending;
-    for (auto& submission : submissions) pending.push_back(std::move(submission.pending));
+    for (auto& submission : listed.submissions) pending.push_back(std::move(submission.pending));
     executor_.start(item, std::move(pending));
   }
+}
+
+void EngineImpl::run_round(Submission& round, const Item& item) {
+  try {
+    round.when_listed(item);
+  } catch (const BackendError&) {  // no memory, and every rank has been told
+    fail(round.pending, std::current_exception());
+    return;
+  } catch (...) {
+    fail(round.pending, std::current_exception());
+    throw;
+  }
+  release(item.names.front());
+  round.pending.work->complete({}, nullptr);
 }
 
 void EngineImpl::release(const std::string& name) {
@@ -120,8 +173,16 @@ void EngineImpl::fail_unlisted(const std::exception_ptr& error, bool rounds_too)
 }
 
 void EngineImpl::failed(const Fatal& failure) {
-  if (failure.ranks.front() == rank()) ++own_failures_;
-  fail_unlisted(to_exception(failure), false);
+  const bool own = failure.ranks.front() == rank();
+  if (own) ++own_failures_;
+  const auto error = to_exception(failure);
+  fail_unlisted(error, false);
+  if (own) return;
+  for (const auto* rounds : rounds_) {
+    if (rounds->id() >= failure.rounds.size() || failure.rounds[rounds->id()] == kNoRound) continue;
+    const std::scoped_lock lock(queue_lock_);
+    failed_round_ = {rounds, failure.rounds[rounds->id()], error};
+  }
 }
 
 std::exception_ptr EngineImpl::to_exception(const Fatal& fatal) const {
@@ -170,6 +231,10 @@ void EngineImpl::ended(const Fatal& fatal) {
     fatal_ = error;
   }
   fail_unlisted(error, true);
+  while (!listed_.empty() && listed_.back().item.sequence >= cut_sequence_) {
+    for (auto& submission : listed_.back().submissions) fail(submission.pending, error);
+    listed_.pop_back();
+  }
   executor_.fail_from(cut_sequence_, error);
   for (auto* rounds : rounds_) {
     const std::size_t id = rounds->id();

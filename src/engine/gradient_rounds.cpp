@@ -11,9 +11,8 @@ GradientRounds::GradientRounds(RoundHost& host, std::vector<GradientInfo> table,
     : host_(host), table_(std::move(table)), settings_(std::move(settings)), contributions_(table_.size(), nullptr) {}
 
 GradientRounds::~GradientRounds() {
-  std::shared_ptr<void> memory;
-  if (in_flight_.load() > 0) memory = std::shared_ptr<Frozen>(std::move(frozen_));
-  host_.forget(*this, std::move(memory));
+  host_.forget(*this);  // afterwards no other thread is in advance()
+  if (in_flight_.load() > 0) host_.bury(std::shared_ptr<Frozen>(std::move(frozen_)));
 }
 
 Entry GradientRounds::make_entry() const {

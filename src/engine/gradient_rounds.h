@@ -36,8 +36,10 @@ class RoundHost {
   virtual bool progress() = 0;
   // As Driver::drive_until with the engine's own timeout; throws TimeoutError with `whom()` after poisoning the group.
   virtual void drive_round(const std::function<bool()>& done, const std::function<std::string()>& whom) = 0;
-  // The reducer ends; `memory` may still be written to by peers and is kept as long as the engine.
-  virtual void forget(class GradientRounds& rounds, std::shared_ptr<void> memory) = 0;
+  // The reducer ends.
+  virtual void forget(class GradientRounds& rounds) = 0;
+  // Peers may still write to `memory`: it is kept as long as the engine.
+  virtual void bury(std::shared_ptr<void> memory) = 0;
 };
 
 struct RoundSettings {
@@ -71,7 +73,7 @@ class GradientRounds final : public GradientReducer {
   void fail(const std::string& text);
   [[nodiscard]] std::uint64_t rounds_finished() const noexcept { return finished_rounds_.load(); }
   [[nodiscard]] bool busy() const noexcept { return in_flight_.load() > 0; }
-  [[nodiscard]] bool round_open() const noexcept { return round_open_; }
+  [[nodiscard]] bool round_open() const noexcept { return round_open_.load(); }
   [[nodiscard]] std::size_t id() const noexcept { return settings_.id; }
 
  private:
@@ -103,7 +105,7 @@ class GradientRounds final : public GradientReducer {
   std::unique_ptr<Frozen> frozen_;
   std::unique_ptr<Frozen> retired_;  // its memory may still be read by the caller: kept until the next plan
   bool table_changed_ = false;
-  bool round_open_ = false;
+  std::atomic<bool> round_open_{false};
   std::string failure_;
   std::uint64_t generation_ = 0;
   std::uint64_t round_ = 0;

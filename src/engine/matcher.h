@@ -29,10 +29,11 @@ class Matcher {
   void forget_named();
   void forget(const std::string& name);
 
-  // `child` says which ranks of its subtree have not submitted `name`. Unless `certain` that somebody waits for it, this
-  // is kept only if something else of that name is.
+  // `child` says which ranks of its subtree have not submitted `name`. Unless `certain` that somebody waits for it,
+  // this is kept only if something else of that name is.
   void note_missing(Rank child, const std::string& name, std::vector<Rank> ranks, bool certain);
-  // Who has not submitted `name`, as far as this rank can know: itself, what a child said, or the child's whole subtree.
+  // Who has not submitted `name`, as far as this rank can know: itself, what a child said, or the child's whole
+  // subtree.
   [[nodiscard]] std::vector<Rank> missing(const std::string& name) const;
   [[nodiscard]] bool has_own(const std::string& name) const;
   [[nodiscard]] bool has_from_child(Rank child, const std::string& name) const;
@@ -44,7 +45,7 @@ class Matcher {
     std::optional<Entry> own;
     std::map<Rank, Entry> from_children;
     std::map<Rank, std::vector<Rank>> missing_below;  // by child, as it said
-    std::uint64_t arrival = 0;  // of this rank's own entry
+    std::uint64_t arrival = 0;                        // of this rank's own entry
   };
   [[nodiscard]] bool complete(const Waiting& waiting) const;
 

@@ -67,6 +67,7 @@ struct Fatal {
   std::vector<Rank> ranks;
   std::string text;
   // peer_left: what the rank still took part in - items below `sequence`, and that many rounds of each reducer.
+  // failed: `rounds` is the number of the round that failed, at its reducer's place.
   std::uint64_t sequence = 0;
   std::vector<std::uint64_t> rounds;
 };

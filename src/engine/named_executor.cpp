@@ -14,14 +14,6 @@ constexpr std::size_t kAlignment = 64;
 
 std::size_t bytes_of(const Request& request) { return payload_bytes(signature_of(request)); }
 
-std::string key_of(const std::vector<Pending>& pending) {
-  std::string key;
-  for (const auto& [request, work] : pending) {
-    key += request.name + '\n' + std::to_string(bytes_of(request)) + '\n';
-  }
-  return key;
-}
-
 }  // namespace
 
 void NamedExecutor::start(const Item& item, std::vector<Pending> pending) {
@@ -29,6 +21,26 @@ void NamedExecutor::start(const Item& item, std::vector<Pending> pending) {
   running.pending = std::move(pending);
   running.sequence = item.sequence;
   running.since = std::chrono::steady_clock::now();
+  const auto fail = [&] {
+    for (auto& each : running.pending) {
+      parts_.release(each.request.name);
+      each.work->fail(std::current_exception());
+    }
+  };
+  try {
+    start_operation(running, item);
+  } catch (const BackendError&) {  // no memory, and every rank has been told
+    fail();
+    return;
+  } catch (...) {
+    fail();
+    throw;
+  }
+  parts_.counters->launches.add();
+  running_.push_back(std::move(running));
+}
+
+void NamedExecutor::start_operation(Running& running, const Item& item) {
   switch (running.pending.front().request.kind) {
     case RequestKind::allreduce:
       start_allreduce(running);
@@ -42,8 +54,6 @@ void NamedExecutor::start(const Item& item, std::vector<Pending> pending) {
     case RequestKind::barrier:
       break;  // that it was listed means that everyone has arrived
   }
-  parts_.counters->launches.add();
-  running_.push_back(std::move(running));
 }
 
 bool NamedExecutor::advance() {
@@ -96,56 +106,48 @@ void NamedExecutor::finish(Pending& pending, std::span<const std::byte> result, 
   pending.work->complete(result, std::move(memory));
 }
 
-// Hits and evictions follow from the list alone, so all ranks allocate at the same items.
-std::shared_ptr<NamedExecutor::Group> NamedExecutor::group_for(const std::vector<Pending>& pending) {
-  const auto key = key_of(pending);
-  if (const auto found = cache_.find(key); found != cache_.end()) {
-    recently_used_.remove(key);
-    recently_used_.push_back(key);
-    return found->second;
+std::size_t NamedExecutor::lay_out(const std::vector<const Request*>& requests, std::vector<std::size_t>& offsets) {
+  std::size_t bytes = 0;
+  for (const auto* request : requests) {
+    offsets.push_back(bytes);
+    bytes += (bytes_of(*request) + kAlignment - 1) / kAlignment * kAlignment;
   }
-  auto group = std::make_shared<Group>();
-  for (const auto& [request, work] : pending) {
-    group->offsets.push_back(group->bytes);
-    group->bytes += (bytes_of(request) + kAlignment - 1) / kAlignment * kAlignment;
-  }
-  const std::size_t size = std::max(group->bytes, kAlignment);
-  group->buffer = std::move(parts_.communicator->allocate(std::span(&size, 1), parts_.timeout).front());
-  cache_[key] = group;
-  recently_used_.push_back(key);
-  cached_bytes_ += group->bytes;
-  evict();
-  return group;
+  return bytes;
 }
 
-void NamedExecutor::evict() {
-  while (cached_bytes_ > parts_.cache_bytes && recently_used_.size() > 1) {
-    const auto found = cache_.find(recently_used_.front());
-    cached_bytes_ -= found->second->bytes;
-    cache_.erase(found);
-    recently_used_.pop_front();
-  }
+bool NamedExecutor::needs_memory(const std::vector<std::string>& names,
+                                 const std::vector<const Request*>& requests) const {
+  if (requests.front()->kind != RequestKind::allreduce) return false;
+  std::vector<std::size_t> offsets;
+  return pool_.would_allocate(names, lay_out(requests, offsets));
 }
 
 void NamedExecutor::start_allreduce(Running& running) {
-  running.group = group_for(running.pending);
-  auto memory = running.group->buffer->data();
+  std::vector<const Request*> requests;
+  std::vector<std::string> names;
+  for (const auto& [request, work] : running.pending) {
+    requests.push_back(&request);
+    names.push_back(request.name);
+  }
+  const std::size_t bytes = lay_out(requests, running.offsets);
+  running.slab = pool_.claim(names, bytes);
+  auto memory = running.slab->buffer->data();
   for (std::size_t i = 0; i < running.pending.size(); ++i) {
     const auto& request = running.pending[i].request;
-    const std::size_t bytes = bytes_of(request);
-    if (bytes > 0) std::memcpy(memory.data() + running.group->offsets[i], request.input, bytes);
-    parts_.counters->bytes_copied.add(bytes);
+    const std::size_t size = bytes_of(request);
+    if (size > 0) std::memcpy(memory.data() + running.offsets[i], request.input, size);
+    parts_.counters->bytes_copied.add(size);
     parts_.counters->copies.add();
   }
   const auto& first = running.pending.front().request;
   AllreduceOptions options;
   options.data = memory.data();
-  options.count = running.group->bytes / size_of(first.dtype);
+  options.count = bytes / size_of(first.dtype);
   options.dtype = first.dtype;
   options.op = first.op;
   options.prescale = first.prescale;
   options.postscale = first.postscale;
-  options.registered = running.group->buffer.get();
+  options.registered = running.slab->buffer.get();
   running.operation = parts_.communicator->start(options);
 }
 
@@ -172,16 +174,16 @@ void NamedExecutor::start_allgather(Running& running, const Item& item) {
 }
 
 void NamedExecutor::complete_allreduce(Running& running) {
-  const auto memory = running.group->buffer->data();
+  const auto memory = running.slab->buffer->data();
   for (std::size_t i = 0; i < running.pending.size(); ++i) {
     auto& [request, work] = running.pending[i];
-    const auto result = memory.subspan(running.group->offsets[i], bytes_of(request));
+    const auto result = memory.subspan(running.offsets[i], bytes_of(request));
     if (request.output != nullptr && !result.empty()) {
       std::memcpy(request.output, result.data(), result.size());
       parts_.counters->bytes_copied.add(result.size());
       parts_.counters->copies.add();
     }
-    finish(running.pending[i], result, running.group);
+    finish(running.pending[i], result, running.slab);
   }
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/messages.h"
+#include "engine/slab_pool.h"
 #include "engine/work_state.h"
 #include "kolo/communicator.h"
 #include "telemetry/counters.h"
@@ -27,15 +28,18 @@ struct ExecutorParts {
   telemetry::Counters* counters = nullptr;  // borrowed
   std::chrono::milliseconds timeout{};
   std::function<void(const std::string&)> release;  // the name may be submitted again; called before its Work finishes
-  std::size_t cache_bytes = std::size_t{1} << 30;  // registered memory kept for recurring groups; the same on all ranks
 };
 
 // Externally synchronized (the engine's progress lock). All ranks start the same items in the same order.
 class NamedExecutor {
  public:
-  explicit NamedExecutor(ExecutorParts parts) : parts_(std::move(parts)) {}
+  explicit NamedExecutor(ExecutorParts parts) : parts_(std::move(parts)), pool_(*parts_.communicator, parts_.timeout) {}
 
-  // Starts one item; `pending` in the item's order of names. Failures to start end up on the Works.
+  // Whether start() would have to allocate, which waits for all ranks.
+  [[nodiscard]] bool needs_memory(const std::vector<std::string>& names,
+                                  const std::vector<const Request*>& requests) const;
+  // Starts one item; `pending` in the item's order of names. Where that fails, the Works fail; an error that not all
+  // ranks have is thrown too.
   void start(const Item& item, std::vector<Pending> pending);
   // True when something completed.
   bool advance();
@@ -49,37 +53,31 @@ class NamedExecutor {
   [[nodiscard]] Communicator& communicator() noexcept { return *parts_.communicator; }
 
  private:
-  // Registered memory of a group of names, kept so that a recurring group needs no allocation. Shared with results.
-  struct Group {
-    std::unique_ptr<RegisteredBuffer> buffer;
-    std::vector<std::size_t> offsets;
-    std::size_t bytes = 0;
-  };
   struct Running {
     std::vector<Pending> pending;
     std::unique_ptr<Operation> operation;
-    std::shared_ptr<Group> group;                    // allreduce
+    std::shared_ptr<Slab> slab;                      // allreduce
+    std::vector<std::size_t> offsets;                // allreduce: of each name in the slab
     std::shared_ptr<std::vector<std::byte>> memory;  // broadcast, allgather: shared with the result
     std::vector<std::byte> input;                    // allgather
     std::vector<std::size_t> counts;                 // allgather
     std::uint64_t sequence = 0;
     std::chrono::steady_clock::time_point since;
   };
-  [[nodiscard]] std::shared_ptr<Group> group_for(const std::vector<Pending>& pending);
+  // Where the results lie one after the other; returns the bytes of all.
+  static std::size_t lay_out(const std::vector<const Request*>& requests, std::vector<std::size_t>& offsets);
+  void start_operation(Running& running, const Item& item);
   void start_allreduce(Running& running);
   void start_broadcast(Running& running);
   void start_allgather(Running& running, const Item& item);
   void complete(Running& running);
   void complete_allreduce(Running& running);
   void finish(Pending& pending, std::span<const std::byte> result, std::shared_ptr<void> memory);
-  void evict();
 
   ExecutorParts parts_;
   std::list<Running> running_;
   std::list<Running> abandoned_;
-  std::map<std::string, std::shared_ptr<Group>> cache_;
-  std::list<std::string> recently_used_;  // keys of cache_, oldest first
-  std::size_t cached_bytes_ = 0;
+  SlabPool pool_;
 };
 
 }  // namespace kolo::engine

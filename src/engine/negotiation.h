@@ -6,9 +6,9 @@
 //   cancel() ----+--> Negotiation (one per rank) ----+--> execute(): the next item of the list, the same on all ranks
 //   receive() ---+                                   +--> withdrawn(), failed(), ended()
 //
-// What the root announces (an item, a withdrawn name, a failure) reaches all ranks in one order, because links are first
-// in, first out. The epoch counts announcements after which earlier submissions are void: a child's entry that was sent
-// before the child had heard of one is recognised by its epoch and dropped.
+// What the root announces (an item, a withdrawn name, a failure) reaches all ranks in one order, because links are
+// first in, first out. The epoch counts announcements after which earlier submissions are void: a child's entry that
+// was sent before the child had heard of one is recognised by its epoch and dropped.
 #include <atomic>
 #include <map>
 #include <string>

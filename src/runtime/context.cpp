@@ -58,6 +58,7 @@ struct Context::Parts {
     parts.placement = bootstrap->placement();
     parts.config = &config;
     parts.transport = engine_wires.transport.get();
+    parts.shared_memory = engine_wires.memory.get();
     parts.control_tag = kControlTag;
     // Over MPI a program that brought its own may be calling it at the same time.
     parts.heartbeat = engine_wires.memory != nullptr;

@@ -21,6 +21,7 @@ namespace kolo::transport {
 namespace {
 
 constexpr std::size_t kPage = 4096;
+constexpr std::chrono::nanoseconds kSlice = std::chrono::milliseconds(2);
 
 std::size_t mapped_length(std::size_t bytes) { return std::max(kPage, (bytes + kPage - 1) / kPage * kPage); }
 
@@ -131,7 +132,7 @@ class ProcessSharedMemory final : public SharedMemory {
 
   base::UniqueFd take(const Peer& peer, std::size_t local, std::size_t bytes, const base::Deadline& deadline) const {
     while (true) {
-      if (!wait_for_peer(peer.socket.get(), peer.process, deadline)) throw not_there(local);
+      if (!await(peer, deadline)) throw not_there(local);
       ReceivedMessage got = receive_from_peer(peer.socket.get(), peer.process);
       if (got.message.sequence < sequence_) continue;  // of a call that timed out here
       if (got.message.bytes != bytes) {
@@ -143,6 +144,16 @@ class ProcessSharedMemory final : public SharedMemory {
       if (!got.descriptor) throw BackendError("rank " + std::to_string(peer.process.rank()) + " sent no memory");
       return std::move(got.descriptor);
     }
+  }
+
+  // False when the deadline has passed.
+  [[nodiscard]] bool await(const Peer& peer, const base::Deadline& deadline) const {
+    if (!while_waiting()) return wait_for_peer(peer.socket.get(), peer.process, deadline);
+    while (!wait_for_peer(peer.socket.get(), peer.process, base::Deadline(std::min(kSlice, deadline.left())))) {
+      while_waiting()();
+      if (deadline.passed()) return false;
+    }
+    return true;
   }
 
   // Everybody from `first` on who has said nothing yet.

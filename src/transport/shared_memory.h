@@ -2,8 +2,10 @@
 // Memory that all ranks of one host have mapped: what the direct algorithm works in.
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace kolo::transport {
@@ -26,6 +28,14 @@ class SharedMemory {
   // (found by reserving it, never by SIGBUS), PeerLostError.
   [[nodiscard]] virtual std::unique_ptr<SharedRegion> allocate(std::size_t bytes,
                                                                std::chrono::milliseconds timeout) = 0;
+  // Called now and then while allocate() waits for the others; what it throws ends the wait. Empty: none.
+  void set_while_waiting(std::function<void()> hook) { while_waiting_ = std::move(hook); }
+
+ protected:
+  [[nodiscard]] const std::function<void()>& while_waiting() const noexcept { return while_waiting_; }
+
+ private:
+  std::function<void()> while_waiting_;
 };
 
 }  // namespace kolo::transport

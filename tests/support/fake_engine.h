@@ -134,8 +134,8 @@ class FakeEngine final : public Engine {
     last = reducer.get();
     return reducer;
   }
-  void fail_round(const std::string& text) noexcept override {
-    log->failures.push_back(text);
+  void fail_round(const std::exception& error) noexcept override {
+    log->failures.emplace_back(error.what());
     last->fail();
   }
 

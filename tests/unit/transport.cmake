@@ -1,1 +1,2 @@
-kolo_test(unit.transport SOURCES ${CMAKE_CURRENT_LIST_DIR}/transport/faulty_test.cpp LABELS unit)
+kolo_test(unit.transport SOURCES ${CMAKE_CURRENT_LIST_DIR}/transport/faulty_test.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/transport/inproc_test.cpp LABELS unit)

@@ -82,7 +82,7 @@ TEST(Matcher, ForgetsNamedOperationsButNotGradientRounds) {
 }
 
 TEST(Matcher, NamesExactlyWhoIsMissingWhereAChildHasSaid) {
-  Matcher matcher(Tree{0, 7});  // children 1 (with 3, 4) and 2 (with 5, 6)
+  Matcher matcher(Tree{0, 7});               // children 1 (with 3, 4) and 2 (with 5, 6)
   matcher.note_missing(2, "a", {6}, false);  // nobody here waits for it: not kept
   EXPECT_TRUE(matcher.empty());
   matcher.add_own(entry("a", 0));

@@ -183,7 +183,8 @@ TEST(Negotiation, AnEntrySentBeforeAWithdrawalIsDropped) {
 // One seed's world: up to 40 random acts, with messages moving at random in between.
 class Chaos {
  public:
-  explicit Chaos(std::uint32_t seed) : random_(seed), world_(2 + static_cast<int>(random_() % 7), 16 * (random_() % 5)) {
+  explicit Chaos(std::uint32_t seed)
+      : random_(seed), world_(2 + static_cast<int>(random_() % 7), 16 * (random_() % 5)) {
     may_leave_ = random_() % 4 == 0;
   }
   World& run() {

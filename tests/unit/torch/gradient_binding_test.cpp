@@ -133,7 +133,7 @@ TEST_F(Binding, ASecondBackwardWithoutNoSyncIsAUsageError) {
   const std::string text = usage_error([&] { backward_both(1); });
   EXPECT_THAT(text, HasSubstr("no_sync"));
   EXPECT_THAT(usage_error([&] { optimizer->step(); }), HasSubstr("no_sync"));
-  engine.fail_round(text);  // as Context::run does
+  engine.fail_round(std::runtime_error(text));  // as Context::run does
   optimizer->zero_grad();
   backward_both(3);
   optimizer->step();
