@@ -29,17 +29,19 @@ void Negotiation::receive_from_parent(Envelope envelope) {
 
 void Negotiation::receive_from_child(Rank child, Envelope envelope) {
   if (envelope.failure) fail(*envelope.failure);
-  for (auto& report : envelope.reports) take_report(child, std::move(report));
+  for (auto& report : envelope.reports) {
+    if (!over(report.name, envelope.epoch)) take_report(child, std::move(report));
+  }
   depth_ = std::max(depth_, envelope.depth + 1);
   for (auto& entry : envelope.entries) {
-    if (!stale(entry, envelope.epoch)) matcher_.add_from_child(child, std::move(entry));
+    // Gradient rounds end in their own way.
+    const bool named = entry.signature.kind != Kind::gradient_round;
+    if (!named || !over(entry.name, envelope.epoch)) matcher_.add_from_child(child, std::move(entry));
   }
 }
 
-// What was submitted before a failure, or before a withdrawal of its name, ended there.
-bool Negotiation::stale(const Entry& entry, std::uint64_t epoch) const {
-  if (entry.signature.kind == Kind::gradient_round) return false;
-  const auto withdrawn = withdrawn_at_.find(entry.name);
+bool Negotiation::over(const std::string& name, std::uint64_t epoch) const {
+  const auto withdrawn = withdrawn_at_.find(name);
   return epoch < failed_at_ || (withdrawn != withdrawn_at_.end() && epoch < withdrawn->second);
 }
 

@@ -67,11 +67,12 @@ class Negotiation {
   void receive_from_parent(Envelope envelope);
   void receive_from_child(Rank child, Envelope envelope);
   void take_report(Rank child, Report report);
+  // Whether something that was sent at `epoch` about this name ended with a later announcement.
+  [[nodiscard]] bool over(const std::string& name, std::uint64_t epoch) const;
   void send_down(const Envelope& envelope);
   void announce(const Envelope& envelope);
   void withdraw(const std::string& name);
   void apply(const Envelope& envelope);
-  [[nodiscard]] bool stale(const Entry& entry, std::uint64_t epoch) const;
 
   Tree tree_;
   std::size_t fusion_bytes_;

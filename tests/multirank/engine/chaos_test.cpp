@@ -89,16 +89,17 @@ class Program {
       first_size_ += step.event == Event::table_changes ? 100 : 1;
       reducer_->change_table(table());
     }
-    const std::vector<float> metric(step.event == Event::names_differ && mine ? 3 : 4, 1.0F);
-    auto work = context_.engine().submit(allreduce("metric", metric, nullptr));
+    const auto metric = std::make_shared<std::vector<float>>(step.event == Event::names_differ && mine ? 3 : 4, 1.0F);
+    auto request = allreduce("metric", *metric, nullptr);
+    request.keep = metric;  // outlives an exception
+    auto work = context_.engine().submit(std::move(request));
     contribute(step, mine);
     work.wait();
     reducer_->finish();
     check_gradients();
   }
   void contribute(const Step& step, bool mine) {
-    const std::vector<float> values(2000, static_cast<float>(context_.rank() + 1));
-    values_ = values;
+    values_.assign(2000, static_cast<float>(context_.rank() + 1));
     std::vector<std::size_t> order(kTensors);
     std::iota(order.begin(), order.end(), 0);
     std::shuffle(order.begin(), order.end(), random_);

@@ -3,7 +3,9 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <random>
 #include <set>
@@ -33,6 +35,10 @@ class Peer final : public NegotiationHost {
     ++submitted_;
     negotiation_.submit(entry(name, negotiation_.tree().rank, size));
   }
+  void cancel(const std::string& name) {
+    cancelled_.insert(name);
+    negotiation_.cancel(name);
+  }
   // Links are first in, first out; messages cross them as bytes.
   void send(Rank to, const Envelope& envelope) override {
     links_[static_cast<std::size_t>(to)].push_back(encode(envelope));
@@ -48,6 +54,7 @@ class Peer final : public NegotiationHost {
   }
   void withdrawn(const Withdrawal& withdrawal) override {
     history_.push_back("withdrawn " + withdrawal.name);
+    EXPECT_TRUE(!is_asked_for_ || is_asked_for_(withdrawal.name)) << withdrawal.name;
     last_missing_ = withdrawal.missing;
     if (pending_.contains(withdrawal.name)) answer(withdrawal.name);
   }
@@ -63,6 +70,8 @@ class Peer final : public NegotiationHost {
   Negotiation negotiation_;
   std::vector<std::deque<std::vector<std::byte>>> links_;  // by receiver
   std::set<std::string> pending_;
+  std::set<std::string> cancelled_;                            // of those pending
+  std::function<bool(const std::string& name)> is_asked_for_;  // at the root: whether somebody still waits for this
   std::vector<std::string> history_;  // the same on all ranks
   std::vector<Rank> last_missing_;
   std::size_t submitted_ = 0;
@@ -73,11 +82,13 @@ class Peer final : public NegotiationHost {
  private:
   void answer(const std::string& name) {
     EXPECT_EQ(pending_.erase(name), 1U) << "an answer to '" << name << "', which is not pending";
+    cancelled_.erase(name);
     ++answered_;
   }
   void answer_all() {
     answered_ += pending_.size();
     pending_.clear();
+    cancelled_.clear();
   }
 };
 
@@ -85,6 +96,11 @@ class World {
  public:
   explicit World(int size, std::size_t fusion_bytes = 64) {
     for (int rank = 0; rank < size; ++rank) peers_.push_back(std::make_unique<Peer>(Tree{rank, size}, fusion_bytes));
+    peers_[0]->is_asked_for_ = [this](const std::string& name) {
+      return std::any_of(peers_.begin(), peers_.end(), [&](const auto& peer) {
+        return peer->cancelled_.contains(name) || peer->negotiation_.has_ended();
+      });
+    };
   }
   Peer& operator[](Rank rank) { return *peers_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] int size() const { return static_cast<int>(peers_.size()); }
@@ -134,7 +150,7 @@ TEST(Negotiation, AWithdrawalNamesTheMissingOnEveryRankAndFreesTheName) {
   for (const int rank : {1, 2}) world[rank].negotiation_.report("a");
   world.settle();
   EXPECT_THAT(world[0].negotiation_.missing("a"), ElementsAre(4, 6));
-  world[3].negotiation_.cancel("a");
+  world[3].cancel("a");
   world.settle();
   for (int rank = 0; rank < 7; ++rank) {
     EXPECT_THAT(world[rank].history_, ElementsAre("withdrawn a")) << rank;
@@ -154,7 +170,7 @@ TEST(Negotiation, ACancelThatCrossesWithTheListIsNotAnswered) {
     world.deliver(rank, 0);
   }
   world.relay(0);  // listed: the list is on its way
-  world[1].negotiation_.cancel("a");
+  world[1].cancel("a");
   world.deliver(0, 1);
   world[1].submit("a");  // again, before the root sees the cancel
   world.settle();
@@ -163,10 +179,25 @@ TEST(Negotiation, ACancelThatCrossesWithTheListIsNotAnswered) {
   for (int rank = 0; rank < 3; ++rank) EXPECT_THAT(world[rank].history_, ElementsAre("run 0: a", "run 1: a"));
 }
 
+TEST(Negotiation, TheSecondCancelOfOneSubmissionDoesNotConcernTheNext) {
+  World world(4);  // 3 is below 1, which does not submit
+  for (const int rank : {0, 2, 3}) world[rank].submit("a");
+  world.relay(3);
+  world.deliver(3, 1);
+  world[3].cancel("a");
+  world.deliver(3, 1);  // held back by 1, and on its way to the root
+  world[0].cancel("a");
+  world[0].submit("a");
+  world.settle();
+  for (int rank = 1; rank < 4; ++rank) world[rank].submit("a");
+  world.settle();
+  for (int rank = 0; rank < 4; ++rank) EXPECT_THAT(world[rank].history_, ElementsAre("withdrawn a", "run 0: a"));
+}
+
 TEST(Negotiation, AnEntrySentBeforeAWithdrawalIsDropped) {
   World world(3);
   world[1].submit("a");
-  world[1].negotiation_.cancel("a");  // held back: nothing has been relayed
+  world[1].cancel("a");  // held back: nothing has been relayed
   world.deliver(1, 0);                // the withdrawal is on its way to 2 ...
   world[2].submit("a");
   world.relay(2);  // ... and crosses with its entry
@@ -216,7 +247,7 @@ class Chaos {
     if (what < 30) {
       if (!peer.pending_.contains(name)) peer.submit(name, below(20) == 0 ? 5 : 4);
     } else if (what < 34) {
-      if (peer.pending_.contains(name)) negotiation.cancel(name);
+      if (peer.pending_.contains(name)) peer.cancel(name);
     } else if (what < 36) {
       negotiation.report(name);
     } else if (what < 38) {
@@ -249,7 +280,7 @@ std::vector<std::string> common_history(const Peer& peer) {
 void expect_that_the_next_operation_works(World& world) {
   for (int rank = 0; rank < world.size(); ++rank) {
     const auto pending = world[rank].pending_;
-    for (const auto& name : pending) world[rank].negotiation_.cancel(name);
+    for (const auto& name : pending) world[rank].cancel(name);
   }
   world.settle();
   for (int rank = 0; rank < world.size(); ++rank) {
