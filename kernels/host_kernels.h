@@ -20,6 +20,7 @@ struct ReduceJob {
   double prescale;
   double postscale;
   bool streaming;
+  int near;  // -1: nothing is fetched ahead
 };
 
 struct ScaleCopyJob {

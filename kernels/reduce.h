@@ -17,6 +17,7 @@ struct ReduceArguments {
   double prescale = 1.0;        // on each input; floating types only
   double postscale = 1.0;       // on the result
   bool streaming = false;       // non-temporal stores, fenced before returning
+  int near = -1;                // other cores wrote last to all outputs but this one: those are fetched ahead
 };
 
 // The inputs are combined in their order, in fp32 for f32, f16 and bf16 (rounded once), fp64 for f64, 64-bit integers

@@ -41,7 +41,8 @@ void reduce(const ReduceArguments& arguments) {
                       arguments.divisor,
                       arguments.prescale,
                       arguments.postscale,
-                      arguments.streaming};
+                      arguments.streaming,
+                      arguments.near};
   host_kernels().reduce(job);
 }
 

@@ -49,7 +49,7 @@ class Report {
     wrong_ += measured.wrong;
     if (!speaks_) return;
     const bool reduces = arguments_.options.operation.find("reduce") != std::string::npos;
-    std::printf("%12zu %12zu %6s %8s %6s %9s %11.2f %11.2f %8.2f %8.2f %7zu", measured.bytes, measured.count,
+    std::printf("%12zu %12zu %6s %8s %6s %9s %11.2f %11.2f %8.3f %8.3f %7zu", measured.bytes, measured.count,
                 arguments_.dtype.c_str(), reduces ? arguments_.op.c_str() : "none", measured.name.c_str(),
                 measured.algorithm.c_str(), measured.p50_us, measured.p99_us, measured.algbw, measured.busbw,
                 measured.wrong);

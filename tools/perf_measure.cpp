@@ -175,6 +175,8 @@ std::vector<Measured> measure(const PerfOptions& options, std::span<const Conten
       trials[c].run();
       const auto end = Clock::now();
       if (i >= 0) times[c].push_back(microseconds(end - start));
+      // Where ranks share a core, looking at the result must not delay those who are still reducing.
+      contenders[c].communicator->barrier(kLimit);
       wrong[c] += trials[c].wrong(i + warmup);
     }
   }

@@ -106,6 +106,9 @@ class Communicator {
   // Blocks until something may have happened that lets an operation advance, or until `at_most` has passed. May return
   // early.
   virtual void wait_for_activity(std::chrono::microseconds at_most) = 0;
+  // Whether an operation on shared memory has got on, without being complete, since this was last asked: then its peers
+  // are close by, and whoever waits does better not to sleep.
+  [[nodiscard]] virtual bool moved() noexcept { return false; }
 
   // Blocking forms: start, then advance until complete. Throw TimeoutError after `timeout`.
   void allreduce(const AllreduceOptions& options, std::chrono::milliseconds timeout);
@@ -121,6 +124,9 @@ class Communicator {
   virtual void progress() {}
   // How often drive() looks before it yields.
   [[nodiscard]] virtual int spin_iterations() const noexcept { return 1; }
+
+ private:
+  bool spin(Operation& operation);
 };
 
 }  // namespace kolo

@@ -38,7 +38,8 @@ class DirectAllreduce final : public QueuedMachine {
         element_(size_of(options.dtype)),
         slice_(part_of(options.count, static_cast<int>(size_), rank_, line_grain(options.dtype))),
         piece_(std::max(line_grain(options.dtype), tuning.quantum / element_)),
-        streaming_(size_ * options.count * element_ > tuning.streaming_above) {}
+        stores_{size_ * options.count * element_ > tuning.streaming_above,
+                size_ * options.count * element_ > tuning.fetching_up_to ? -1 : rank_} {}
 
   [[nodiscard]] std::vector<Rank> waiting_for() const override {
     std::vector<Rank> missing;
@@ -104,9 +105,10 @@ class DirectAllreduce final : public QueuedMachine {
       columns_.resize(size_);
       for (std::size_t r = 0; r < size_; ++r) columns_[r] = buffer_.memory[r] + offset;
       const std::span<const std::byte* const> inputs(columns_.data(), size_);
-      reduction_of(options_).run(inputs, columns_, count, streaming_);
+      reduction_of(options_).run(inputs, columns_, count, stores_);
       if (group().counters != nullptr) group().counters->bytes_reduced_shared.add(count * element_);
       next_ += count;
+      group().moved = true;
       if (next_ < slice_.end) return false;
     }
     enter(Phase::done);
@@ -121,7 +123,7 @@ class DirectAllreduce final : public QueuedMachine {
   std::size_t element_;
   Range slice_;
   std::size_t piece_;  // elements
-  bool streaming_;
+  Reduction::Stores stores_;
   Phase phase_ = Phase::publish;
   std::uint64_t sequence_ = 0;
   std::size_t here_ = 0;  // ranks below this one have been seen in this phase

@@ -90,6 +90,7 @@ bool LaneOperation::turn() {
     }
     ++drained_;
     here_ = 0;
+    group().moved = true;
   }
   lanes_.next_step += steps_;
   own_next_lane();

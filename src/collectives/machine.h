@@ -19,6 +19,7 @@ struct Group {
   transport::Transport* transport = nullptr;  // borrowed
   telemetry::Counters* counters = nullptr;    // borrowed; may be null
   std::vector<Machine*> pending;              // started and not complete, in the order of their start
+  bool moved = false;  // set by operations on shared memory that got on; taken back by whoever asks
 
   [[nodiscard]] Rank rank() const { return transport->rank(); }
   [[nodiscard]] int size() const { return transport->size(); }

@@ -38,9 +38,15 @@ struct Reduction {
   double prescale = 1.0;
   double postscale = 1.0;
 
+  // Where results go: past the caches, or with the lines of all outputs but `near` fetched ahead (kernels/reduce.h).
+  struct Stores {
+    bool streaming = false;
+    int near = -1;
+  };
+
   // Reduces all ranks' contributions at once.
   void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs, std::size_t count,
-           bool streaming = false) const {
+           const Stores& stores) const {
     kernels::ReduceArguments arguments;
     arguments.inputs = inputs;
     arguments.outputs = outputs;
@@ -50,8 +56,12 @@ struct Reduction {
     arguments.divisor = op == ReduceOp::average ? static_cast<int>(inputs.size()) : 1;
     arguments.prescale = prescale;
     arguments.postscale = postscale;
-    arguments.streaming = streaming;
+    arguments.streaming = stores.streaming;
+    arguments.near = stores.near;
     kernels::reduce(arguments);
+  }
+  void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs, std::size_t count) const {
+    run(inputs, outputs, count, {});
   }
 };
 

@@ -37,8 +37,8 @@ class Ring {
     std::size_t segment;
   };
   struct Flight {
-    std::unique_ptr<transport::Transfer> transfer;  // null: an empty segment, nothing to move
     std::vector<std::byte> scratch;                 // what is received to be reduced
+    std::unique_ptr<transport::Transfer> transfer;  // null: an empty segment, nothing to move; goes before its memory
   };
 
   [[nodiscard]] Item item(std::size_t index) const { return {first_step_ + index / segments_, index % segments_}; }

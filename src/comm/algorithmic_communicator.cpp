@@ -1,6 +1,7 @@
 // Our algorithms: direct on one host, rings over a Transport. Which and why: select.cpp.
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 #include "collectives/direct_allreduce.h"
 #include "collectives/lane_operations.h"
@@ -135,6 +136,7 @@ class AlgorithmicCommunicator final : public Communicator {
     constexpr std::chrono::microseconds kNap{100};
     parts_.transport->wait_for_activity(surroundings_.shared_memory ? std::min(at_most, kNap) : at_most);
   }
+  [[nodiscard]] bool moved() noexcept override { return std::exchange(group_->moved, false); }
 
  protected:
   void progress() override {

@@ -18,18 +18,29 @@ std::string names_of(const std::vector<Rank>& ranks) {
 
 }  // namespace
 
-// Spinning is for peers that run on other cores at this moment; yielding for peers that wait for this core; sleeping
-// for peers that are far away or late.
-void Communicator::drive(Operation& operation, std::chrono::milliseconds timeout, std::string_view what) {
+// True once complete. Looks afresh as long as something moves.
+bool Communicator::spin(Operation& operation) {
   const int spins = spin_iterations();
   for (int i = 0; i < spins; ++i) {
-    if (operation.advance()) return;
+    if (operation.advance()) return true;
+    if (moved()) i = 0;
   }
+  return false;
+}
+
+// Spinning is for peers that run on other cores at this moment; yielding for peers that wait for this core; sleeping
+// for peers that are far away or late. A late peer that has come is not late any more: patience begins anew.
+void Communicator::drive(Operation& operation, std::chrono::milliseconds timeout, std::string_view what) {
+  if (spin(operation)) return;
   using namespace std::chrono_literals;
   const base::Deadline deadline(timeout);
-  const base::Deadline yielding(2ms);
+  base::Deadline yielding(2ms);
   while (!operation.advance()) {
     progress();
+    if (moved()) {
+      if (spin(operation)) return;
+      yielding = base::Deadline(2ms);
+    }
     if (!yielding.passed()) {
       std::this_thread::yield();
       continue;

@@ -25,7 +25,7 @@ struct FakeScript {
   std::function<void(const AllreduceOptions&)> allreduce;
 };
 
-class FakeCommunicator final : public Communicator {
+class FakeCommunicator : public Communicator {
  public:
   explicit FakeCommunicator(FakeScript script) : script_(std::move(script)) {}
 

@@ -43,6 +43,8 @@ class Bucket {
   void launch(const Reduction& reduction, bool as_void);
   // True once complete. Throws what the collective throws.
   bool advance();
+  // Whether any of it went on since the last call.
+  [[nodiscard]] bool moved() noexcept { return parts_.communicator->moved(); }
   [[nodiscard]] bool launched() const noexcept { return operation_ != nullptr || complete_; }
   [[nodiscard]] bool complete() const noexcept { return complete_; }
 

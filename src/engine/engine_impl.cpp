@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 constexpr auto kFailTimeout = 10s;  // how long a failing rank stays to tell its peers
 constexpr auto kEchoTimeout = 2s;   // how long it waits for the root to have heard
 constexpr auto kWorkGrace = 6s;     // the engine's own deadline, which knows who is missing, comes first
-constexpr auto kPatrol = 2ms;       // without spare cores: how long callers may do the work themselves
+constexpr auto kPatrol = 20ms;      // without spare cores: how long callers may do the work themselves
 constexpr auto kNap = 100us;        // longest sleep of a waiter: shared memory rings no bell
 constexpr auto kHeartbeat = 50ms;   // of an idle coordinator: 20 looks a second cost nothing that can be measured
 constexpr int kYields = 64;
@@ -169,6 +169,16 @@ Work EngineImpl::enqueue(Submission submission) {
   return work;
 }
 
+// A transport is used by one thread at a time, also for waiting.
+void EngineImpl::nap() {
+  const std::unique_lock lock(progress_lock_, std::try_to_lock);
+  if (lock.owns_lock()) {
+    parts_.transport->wait_for_activity(kNap);
+  } else {
+    std::this_thread::sleep_for(kNap);
+  }
+}
+
 std::unique_ptr<GradientReducer> EngineImpl::make_reducer(std::vector<GradientInfo> table, ReducerOptions options) {
   if (options.op != ReduceOp::sum && options.op != ReduceOp::average) {
     throw UsageError("gradients can be reduced by sum or average, not by " + std::string(name_of(options.op)));
@@ -230,7 +240,7 @@ bool EngineImpl::drive_until(const std::function<bool()>& done, std::chrono::nan
       std::this_thread::yield();
     } else {
       watch();
-      parts_.transport->wait_for_activity(kNap);
+      nap();
     }
     if ((idle & 63) == 0 && deadline.passed()) {
       in_time = done();
@@ -242,13 +252,13 @@ bool EngineImpl::drive_until(const std::function<bool()>& done, std::chrono::nan
   return in_time;
 }
 
-void EngineImpl::drive_round(const std::function<bool()>& done, const std::function<std::string()>& whom) {
+void EngineImpl::drive_round(const std::function<bool()>& done, const std::function<Awaited()>& awaited) {
   if (drive_until(done, round_timeout_.load())) return;
   const std::scoped_lock lock(progress_lock_);
   if (done()) return;
-  const auto text =
-      "rank " + std::to_string(rank()) + " waited " + std::to_string(timeout().count()) + " ms: " + whom();
-  negotiation_.end({.kind = FatalKind::timeout, .ranks = {}, .text = text, .sequence = 0, .rounds = {}}, rank());
+  const auto [ranks, what] = awaited();
+  const auto text = "rank " + std::to_string(rank()) + " waited " + std::to_string(timeout().count()) + " ms: " + what;
+  negotiation_.end({.kind = FatalKind::timeout, .ranks = ranks, .text = text, .sequence = 0, .rounds = {}}, rank());
 }
 
 // The reducer that peers most likely wait for: one whose round is open, else the one that is behind.

@@ -69,7 +69,7 @@ class EngineImpl final : public Engine,
   [[nodiscard]] std::chrono::milliseconds timeout() const noexcept override { return parts_.config->timeout; }
   Work submit_round(Entry entry, std::function<void(const Item&)> when_listed) override;
   void notify() override;
-  void drive_round(const std::function<bool()>& done, const std::function<std::string()>& whom) override;
+  void drive_round(const std::function<bool()>& done, const std::function<Awaited()>& awaited) override;
   void forget(GradientRounds& rounds) override;
   void bury(std::shared_ptr<void> memory) override;
 
@@ -96,6 +96,7 @@ class EngineImpl final : public Engine,
   void release(const std::string& name);
   void fail(Pending& pending, const std::exception_ptr& error);
   void watch();
+  void nap();
 
   // A submission's turn has come.
   struct Listed {

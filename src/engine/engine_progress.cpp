@@ -32,6 +32,7 @@ bool EngineImpl::advance(bool may_wait) {
     moved |= !negotiation_.has_ended() && negotiation_.relay();
     moved |= run_listed(may_wait);
     moved |= executor_.advance();
+    moved |= executor_.communicator().moved();
   } catch (...) {
     poison_by(std::current_exception());
     moved = true;
@@ -244,10 +245,11 @@ void EngineImpl::ended(const Fatal& fatal) {
 
 // Progress lock held: says goodbye to the neighbours. What this rank has pending and unlisted fails here.
 void EngineImpl::leave() {
+  const auto unfinished = std::make_exception_ptr(
+      UsageError("still pending when rank " + std::to_string(rank()) + " shut down its Context"));
+  drain();
   if (!negotiation_.has_ended()) {
-    fail_unlisted(std::make_exception_ptr(
-                      UsageError("still pending when rank " + std::to_string(rank()) + " shut down its Context")),
-                  true);
+    fail_unlisted(unfinished, true);
     Fatal fatal{FatalKind::peer_left,
                 {rank()},
                 "rank " + std::to_string(rank()) + " has shut down its Context",
@@ -263,6 +265,7 @@ void EngineImpl::leave() {
   } catch (const PeerLostError&) {
     // Whoever left before us need not be told.
   }
+  executor_.fail_from(0, unfinished);  // what peers that are gone kept from ending
 }
 
 }  // namespace kolo::engine

@@ -104,15 +104,21 @@ bool GradientRounds::advance() {
     launched_.push_back(bucket);
   }
   const std::size_t before = launched_.size();
-  std::erase_if(launched_, [&](std::size_t bucket) { return frozen_->buckets[bucket]->advance(); });
+  bool moved = !ready.empty();
+  std::erase_if(launched_, [&](std::size_t index) {
+    auto& bucket = *frozen_->buckets[index];
+    const bool complete = bucket.advance();
+    moved |= bucket.moved();
+    return complete;
+  });
   const auto completed = static_cast<int>(before - launched_.size());
   in_flight_.fetch_sub(completed);
-  return completed > 0 || !ready.empty();
+  return moved || completed > 0;
 }
 
 void GradientRounds::progress() { host_.progress(); }
 
-std::string GradientRounds::whom() const {
+Awaited GradientRounds::awaited() const {
   std::vector<Rank> ranks;
   for (const auto bucket : launched_) {
     for (const Rank rank : frozen_->buckets[bucket]->waiting_for()) ranks.push_back(rank);
@@ -125,15 +131,16 @@ std::string GradientRounds::whom() const {
     const auto& first = frozen_->plan.buckets[launched_.front()].tensors.front();
     text += " at the bucket of '" + table_[first.index].name + "'";
   }
-  return text;
+  return {ranks, text};
 }
 
 void GradientRounds::wait_for_buckets() {
-  host_.drive_round([this] { return in_flight_.load() == 0 || hopeless(); }, [this] { return whom(); });
+  host_.drive_round([this] { return in_flight_.load() == 0 || hopeless(); }, [this] { return awaited(); });
   const std::scoped_lock lock(ready_lock_);
   if (in_flight_.load() == 0) return;
   if (error_) std::rethrow_exception(error_);
-  throw TimeoutError({}, whom());
+  const auto [ranks, text] = awaited();
+  throw TimeoutError(ranks, text);
 }
 
 // Hands over whatever has not left yet.

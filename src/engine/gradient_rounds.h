@@ -20,6 +20,12 @@
 
 namespace kolo::engine {
 
+// Whom a round waits for, and what it says about that.
+struct Awaited {
+  std::vector<Rank> ranks;
+  std::string text;
+};
+
 // What a reducer needs of the engine around it. Implemented by EngineImpl.
 class RoundHost {
  public:
@@ -34,8 +40,8 @@ class RoundHost {
   // There is a bucket to launch.
   virtual void notify() = 0;
   virtual bool progress() = 0;
-  // As Driver::drive_until with the engine's own timeout; throws TimeoutError with `whom()` after poisoning the group.
-  virtual void drive_round(const std::function<bool()>& done, const std::function<std::string()>& whom) = 0;
+  // As Driver::drive_until with the engine's own timeout; when that passes the group ends, and says `awaited()`.
+  virtual void drive_round(const std::function<bool()>& done, const std::function<Awaited()>& awaited) = 0;
   // The reducer ends.
   virtual void forget(class GradientRounds& rounds) = 0;
   // Peers may still write to `memory`: it is kept as long as the engine.
@@ -97,7 +103,7 @@ class GradientRounds final : public GradientReducer {
   void check_index(std::size_t index) const;
   [[nodiscard]] bool dropped() const;
   [[nodiscard]] bool hopeless() const noexcept { return finished_rounds_.load() >= error_from_.load(); }
-  [[nodiscard]] std::string whom() const;
+  [[nodiscard]] Awaited awaited() const;
 
   RoundHost& host_;
   std::vector<GradientInfo> table_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 
 namespace kolo::transport {
 namespace {
@@ -82,6 +83,23 @@ void InprocHub::receive(Rank from, Rank to, InprocReceive receive) {
     }
   }
   if (completed_send) bell(from).ring();
+}
+
+void InprocHub::abandon(Rank from, Rank to, const InprocState& state) noexcept {
+  InprocMailbox& box = mailbox(from, to);
+  const std::lock_guard lock(box.mutex);
+  for (auto& receive : box.receives) {
+    if (receive.state.get() == &state) receive.into = {};
+  }
+  const auto message = std::find_if(box.messages.begin(), box.messages.end(),
+                                    [&](const InprocMessage& kept) { return kept.send.get() == &state; });
+  if (message == box.messages.end()) return;
+  try {
+    message->copy.assign(message->data.begin(), message->data.end());
+    message->data = message->copy;
+  } catch (const std::exception&) {  // no memory
+    box.messages.erase(message);
+  }
 }
 
 bool InprocHub::left(Rank rank) const noexcept {

@@ -70,6 +70,9 @@ class InprocHub {
   [[nodiscard]] int size() const noexcept { return size_; }
   void send(Rank from, Rank to, InprocMessage message);
   void receive(Rank from, Rank to, InprocReceive receive);
+  // The handle of this transfer goes and its memory may follow. A message keeps a copy of it, a receive still takes its
+  // message, to nowhere.
+  void abandon(Rank from, Rank to, const InprocState& state) noexcept;
   // Whether that rank's end was destroyed. What it left behind in mailboxes can still be received.
   [[nodiscard]] bool left(Rank rank) const noexcept;
   void leave(Rank rank) noexcept;

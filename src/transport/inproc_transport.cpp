@@ -9,8 +9,15 @@ namespace {
 
 class InprocTransfer final : public Transfer {
  public:
-  InprocTransfer(std::shared_ptr<InprocHub> hub, Rank peer, std::shared_ptr<InprocState> state)
-      : hub_(std::move(hub)), peer_(peer), state_(std::move(state)) {}
+  // `peer` is one of the two.
+  InprocTransfer(std::shared_ptr<InprocHub> hub, Rank from, Rank to, Rank peer)
+      : hub_(std::move(hub)), from_(from), to_(to), peer_(peer) {}
+  ~InprocTransfer() override {
+    if (!done()) hub_->abandon(from_, to_, *state_);
+  }
+  InprocTransfer(const InprocTransfer&) = delete;
+  InprocTransfer& operator=(const InprocTransfer&) = delete;
+  [[nodiscard]] const std::shared_ptr<InprocState>& state() const noexcept { return state_; }
 
   bool test() override {
     if (!done()) {
@@ -30,8 +37,10 @@ class InprocTransfer final : public Transfer {
   [[nodiscard]] bool done() const noexcept { return state_->done.load(std::memory_order_acquire); }
 
   std::shared_ptr<InprocHub> hub_;  // a transfer may outlive its transport
+  Rank from_;
+  Rank to_;
   Rank peer_;
-  std::shared_ptr<InprocState> state_;
+  std::shared_ptr<InprocState> state_ = std::make_shared<InprocState>();
 };
 
 class InprocTransport final : public Transport {
@@ -42,14 +51,14 @@ class InprocTransport final : public Transport {
   [[nodiscard]] int size() const noexcept override { return hub_->size(); }
 
   [[nodiscard]] std::unique_ptr<Transfer> send(Rank to, Tag tag, std::span<const std::byte> data) override {
-    auto state = std::make_shared<InprocState>();
-    hub_->send(rank_, to, InprocMessage{tag, data, {}, state});
-    return std::make_unique<InprocTransfer>(hub_, to, std::move(state));
+    auto transfer = std::make_unique<InprocTransfer>(hub_, rank_, to, to);
+    hub_->send(rank_, to, InprocMessage{tag, data, {}, transfer->state()});
+    return transfer;
   }
   [[nodiscard]] std::unique_ptr<Transfer> receive(Rank from, Tag tag, std::span<std::byte> into) override {
-    auto state = std::make_shared<InprocState>();
-    hub_->receive(from, rank_, InprocReceive{tag, into, state});
-    return std::make_unique<InprocTransfer>(hub_, from, std::move(state));
+    auto transfer = std::make_unique<InprocTransfer>(hub_, from, rank_, from);
+    hub_->receive(from, rank_, InprocReceive{tag, into, transfer->state()});
+    return transfer;
   }
   void wait_for_activity(std::chrono::microseconds at_most) override { hub_->bell(rank_).wait(at_most); }
   void wake() noexcept override { hub_->bell(rank_).ring(); }

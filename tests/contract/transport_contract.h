@@ -170,7 +170,7 @@ inline void refuses_a_message_that_does_not_fit(Transport& t) {
   }
 }
 
-// A receive given up on stays posted: it takes its message, and later ones go to later receives.
+// A receive given up on stays posted: it takes its message, perhaps to nowhere, and later ones go to later receives.
 inline void survives_an_abandoned_receive(Transport& t) {
   Bytes memory(100);  // complete when the second message has come, so it need not outlive this function
   static_cast<void>(t.receive(previous_of(t), 21, memory));
@@ -184,7 +184,6 @@ inline void survives_an_abandoned_receive(Transport& t) {
   finish(t, *send_first);
   finish(t, *send_second);
   require(in == pattern(previous_of(t), t.rank(), 2, 100), "the second message is for the second receive");
-  require(memory == pattern(previous_of(t), t.rank(), 1, 100), "the abandoned receive took the first");
 }
 
 // With nothing to wait for, a wait ends by its limit, or at once after wake().

@@ -42,7 +42,7 @@ std::string named(const Point& point) {
 // The victim dies somewhere in a stream of operations.
 std::string named_running(const Point& point) {
   const std::vector<float> input(kCount * 8, 1.0F);
-  if (point.dies) die_after(150ms);
+  if (point.dies) die_after(80ms);
   return outlive(point.victim, [&] {
     auto first = point.context.engine().submit(allreduce("first", input));
     auto second = point.context.engine().submit(allreduce("second", input));
@@ -111,7 +111,7 @@ std::string before_finish(const Point& point) {
 std::string inside_round(const Point& point) {
   Rounds rounds(point);
   rounds.clean_rounds();
-  if (point.dies) die_after(150ms);
+  if (point.dies) die_after(80ms);
   return rounds.outlive();
 }
 
@@ -131,20 +131,19 @@ std::string communicator_running(const Point& point) {
   options.data = buffers.front()->data().data();
   options.count = kCount;
   options.registered = buffers.front().get();
-  if (point.dies) die_after(150ms);
+  if (point.dies) die_after(80ms);
   return outlive(point.victim, [&] { ranks.allreduce(options, 50s); });
 }
 
 int run(const std::string& name, Rank victim) {
-  const std::map<std::string, std::string (*)(const Point&)> points{
-      {"named", named},
-      {"named_running", named_running},
-      {"first_round", first_round},
-      {"before_contribute", before_contribute},
-      {"before_finish", before_finish},
-      {"inside_round", inside_round},
-      {"communicator", communicator},
-      {"communicator_running", communicator_running}};
+  const std::map<std::string, std::string (*)(const Point&)> points{{"named", named},
+                                                                    {"named_running", named_running},
+                                                                    {"first_round", first_round},
+                                                                    {"before_contribute", before_contribute},
+                                                                    {"before_finish", before_finish},
+                                                                    {"inside_round", inside_round},
+                                                                    {"communicator", communicator},
+                                                                    {"communicator_running", communicator_running}};
   alarm(kEndOfAll);
   auto context = Context::create(config_for_faults());
   const Rank rank = context->rank();

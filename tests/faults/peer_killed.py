@@ -34,6 +34,8 @@ def complaint(text, ended, ranks, victim):
         expected = "ok" if rank != victim else None
         if said.get(str(rank)) != expected:
             return f"rank {rank} said {said.get(str(rank))}, expected {expected}"
+    if "Sanitizer" in text:
+        return "a sanitizer has something to say"
     return None if ended else f"not over after {LIMIT} s"
 
 

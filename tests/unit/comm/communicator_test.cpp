@@ -49,5 +49,33 @@ TEST(Drive, ErrorsComeOut) {
   communicator.barrier(60s);
 }
 
+// An operation that gets on with every advance() but the first 1000, for which it waits.
+class LateStart final : public Operation {
+ public:
+  explicit LateStart(int& advances) : advances_(advances) {}
+  bool advance() override { return ++advances_ == 5000; }
+  [[nodiscard]] std::vector<Rank> waiting_for() const override { return {}; }
+
+ private:
+  int& advances_;
+};
+
+class MovingCommunicator final : public FakeCommunicator {
+ public:
+  MovingCommunicator() : FakeCommunicator({}) {}
+  [[nodiscard]] bool moved() noexcept override { return advances > 1000; }
+  void wait_for_activity(std::chrono::microseconds /*at_most*/) override { sleeps += advances > 1000 ? 1 : 0; }
+  int advances = 0;
+  int sleeps = 0;
+};
+
+TEST(Drive, DoesNotSleepWhileItMoves) {
+  MovingCommunicator communicator;
+  LateStart operation(communicator.advances);
+  communicator.drive(operation, 60s, "test");
+  EXPECT_EQ(communicator.advances, 5000);
+  EXPECT_EQ(communicator.sleeps, 0);
+}
+
 }  // namespace
 }  // namespace kolo::comm

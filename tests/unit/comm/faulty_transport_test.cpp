@@ -146,7 +146,7 @@ struct Ends {
 void run_to_its_end(const transport::Faults& faults, const Named& named, Ends& ends) {
   run(faults, [&](Communicator& communicator, Memory& memory) {
     try {
-      EXPECT_TRUE(named.body(communicator, memory, 250ms)) << "a wrong result on rank " << communicator.rank();
+      EXPECT_TRUE(named.body(communicator, memory, 200ms)) << "a wrong result on rank " << communicator.rank();
       ++ends.right;
     } catch (const TimeoutError& error) {
       EXPECT_FALSE(error.missing().empty()) << error.what();
@@ -171,7 +171,7 @@ TEST_P(OverAFaultyTransport, AGapEndsAtTheDeadlineSomewhere) {
   std::atomic<int> errors = 0;
   run({.seed = 2, .drop = 0.6}, [&](Communicator& communicator, Memory& memory) {
     try {
-      GetParam().body(communicator, memory, 250ms);
+      GetParam().body(communicator, memory, 200ms);
     } catch (const Error&) {
       ++errors;
     }

@@ -113,9 +113,9 @@ void check(const HostKernels& kernels, const Case& c) {
     for (int k = 0; k < std::min(c.inputs, c.outputs); ++k)
       out[static_cast<std::size_t>(k)] = inputs[static_cast<std::size_t>(k)].data();
   }
-  const ReduceJob job{in.data(),  out.data(),  c.inputs,   c.outputs,
-                      c.count,    c.dtype,     c.op,       c.op == ReduceOp::average ? c.inputs : 1,
-                      c.prescale, c.postscale, c.streaming};
+  const ReduceJob job{in.data(),  out.data(),  c.inputs,    c.outputs,
+                      c.count,    c.dtype,     c.op,        c.op == ReduceOp::average ? c.inputs : 1,
+                      c.prescale, c.postscale, c.streaming, static_cast<int>(c.count % 3) - 1};
   std::vector<std::byte> expected(bytes);
   for (std::size_t i = 0; i < c.count; ++i) {
     is_floating(c.dtype) ? reference_float(job, i * size, &expected[i * size])
@@ -193,7 +193,7 @@ TEST_P(Reduce, NaNOfAnyInputIsTheResult) {
                                reinterpret_cast<std::byte*>(values[2])};
       float result[40];
       std::byte* out[] = {reinterpret_cast<std::byte*>(result)};
-      GetParam()->reduce({in, out, 3, 1, 40, DType::f32, op, 1, 1.0, 1.0, false});
+      GetParam()->reduce({in, out, 3, 1, 40, DType::f32, op, 1, 1.0, 1.0, false, -1});
       EXPECT_TRUE(std::isnan(result[5]) && std::isnan(result[39])) << name_of(op);
       EXPECT_FALSE(std::isnan(result[4])) << name_of(op);
     }
@@ -206,7 +206,7 @@ TEST_P(Reduce, AverageOfEqualIntegersIsExact) {
   const std::byte* one = reinterpret_cast<const std::byte*>(input.data());
   const std::byte* in[] = {one, one, one};
   std::byte* out[] = {reinterpret_cast<std::byte*>(result.data())};
-  GetParam()->reduce({in, out, 3, 1, 77, DType::i8, ReduceOp::average, 3, 1.0, 1.0, false});
+  GetParam()->reduce({in, out, 3, 1, 77, DType::i8, ReduceOp::average, 3, 1.0, 1.0, false, -1});
   EXPECT_EQ(result, input);
 }
 

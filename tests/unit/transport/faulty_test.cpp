@@ -121,9 +121,9 @@ TEST(Faulty, KillEndsSendingAndReceivingFromTheGivenTransferOn) {
   Pair pair({.kill_at = 3});
   const Bytes message = pattern(0, 1, 1, 10);
   Bytes into(10);
-  const auto before = pair.faulty().receive(1, 2, into);            // the first
-  EXPECT_TRUE(pair.faulty().send(1, 1, message)->test());           // the second
-  const auto dead_send = pair.faulty().send(1, 1, message);         // from here on nothing
+  const auto before = pair.faulty().receive(1, 2, into);     // the first
+  EXPECT_TRUE(pair.faulty().send(1, 1, message)->test());    // the second
+  const auto dead_send = pair.faulty().send(1, 1, message);  // from here on nothing
   const auto dead_receive = pair.faulty().receive(1, 3, into);
 
   Bytes at_the_peer(10);

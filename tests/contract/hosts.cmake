@@ -1,0 +1,11 @@
+# Processes on several hosts (emulated: tests/support/hosts): between two of one rank each everything goes through TCP;
+# with four ranks on three hosts, kolo perf verifies what the library as a whole chooses there.
+if(KOLO_HAVE_MPI)
+  set(once ${kolo_SOURCE_DIR}/tests/support/hosts/once)
+  add_test(NAME contract.two_hosts
+    COMMAND ${once} 2 1gbit 2 $<TARGET_FILE:contract.communicator_processes> --gtest_filter=ProcessContract.*)
+  add_test(NAME contract.three_hosts
+    COMMAND ${once} 3 1gbit 4 $<TARGET_FILE:kolo_program> perf allreduce --min 8 --max 1M --iterations 3)
+  set_tests_properties(contract.two_hosts contract.three_hosts PROPERTIES
+    LABELS "contract;mpi" SKIP_RETURN_CODE 77 TIMEOUT 120 PROCESSORS 2)
+endif()

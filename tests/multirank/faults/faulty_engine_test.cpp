@@ -1,0 +1,135 @@
+// Engines of ranks that are threads, over message transports of which one rank's end misbehaves: late messages change
+// nothing; lost and cut ones, and a rank that falls silent, are typed errors on every rank within the deadline.
+#include <gmock/gmock.h>
+
+#include <barrier>
+#include <cstring>
+
+#include "comm/make.h"
+#include "engine/engine_impl.h"
+#include "multirank/engine/world.h"
+#include "telemetry/counters.h"
+#include "transport/faulty.h"
+#include "transport/make.h"
+
+namespace kolo::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kRanks = 3;
+constexpr int kSteps = 12;
+constexpr std::size_t kCount = 30'000;
+
+// One rank's engine over messages alone, as between hosts.
+class Node {
+ public:
+  Node(std::unique_ptr<transport::Transport> end, const Config& config) : config_(config), end_(std::move(end)) {
+    engine::EngineParts parts;
+    parts.placement.rank = parts.placement.local_rank = end_->rank();
+    parts.placement.size = parts.placement.local_size = end_->size();
+    parts.config = &config_;
+    parts.transport = end_.get();
+    parts.communicators = [this] { return communicator(); };
+    parts.counters = &counters_;
+    parts.log = [](LogLevel, std::string_view) {};
+    engine_ = engine::EngineImpl::make(std::move(parts));
+  }
+  [[nodiscard]] engine::EngineImpl& engine() { return *engine_; }
+  [[nodiscard]] Rank rank() const { return end_->rank(); }
+
+ private:
+  std::unique_ptr<Communicator> communicator() {
+    comm::AlgorithmicParts parts;
+    parts.transport = end_.get();
+    parts.counters = &counters_;
+    parts.first_tag = next_tag_;
+    parts.tag_count = 1U << 12;
+    parts.ring_segment_bytes = 8192;
+    next_tag_ += parts.tag_count;
+    return comm::make_algorithmic(parts);
+  }
+
+  Config config_;
+  telemetry::Counters counters_;
+  std::unique_ptr<transport::Transport> end_;
+  transport::Tag next_tag_ = 1U << 12;
+  std::shared_ptr<engine::EngineImpl> engine_;  // last: it uses the others
+};
+
+bool all_are(std::span<const std::byte> bytes, float wanted) {
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return std::all_of(values.begin(), values.end(), [wanted](float value) { return value == wanted; });
+}
+
+// Steps with an operation by name and a round; throws the first error. Every result is looked at.
+void train(Node& node) {
+  const std::vector<float> mine(kCount, static_cast<float>(node.rank() + 1));
+  const float sum = kRanks * (kRanks + 1) / 2.0F;
+  auto reducer = node.engine().make_reducer({{"a", {kCount}, {1}, DType::f32}, {"b", {10}, {1}, DType::f32}},
+                                            ReducerOptions{.op = ReduceOp::sum, .settings = {}});
+  for (int step = 0; step < kSteps; ++step) {
+    auto metric = node.engine().submit(allreduce("metric", mine, nullptr));
+    for (const std::size_t i : {1, 0}) reducer->contribute(i, mine.data());
+    reducer->finish();
+    metric.wait();
+    for (const std::size_t i : {0, 1}) EXPECT_TRUE(all_are(reducer->gradient(i), sum)) << "step " << step;
+    EXPECT_TRUE(all_are(metric.result(), sum)) << "step " << step;
+  }
+}
+
+// Runs `body(node)` on every rank; nobody leaves before all are through.
+template <class Body>
+void run(const transport::Faults& faults, Rank faulty, const Config& config, Body body) {
+  auto ends = transport::make_inproc(kRanks);
+  auto& end = ends[static_cast<std::size_t>(faulty)];
+  end = transport::make_faulty(std::move(end), faults);
+  std::barrier<> through(kRanks);
+  run_ranks(kRanks, [&](int rank) {
+    Node node(std::move(ends[static_cast<std::size_t>(rank)]), config);
+    body(node);
+    through.arrive_and_wait();
+  });
+}
+
+TEST(FaultyEngine, LateMessagesChangeNothing) {
+  for (const auto mode : {CoordinatorMode::never, CoordinatorMode::always}) {
+    for (const Rank faulty : {0, 2}) {
+      run({.seed = 7, .max_delay_tests = 20}, faulty, quick(mode), [](Node& node) { EXPECT_NO_THROW(train(node)); });
+    }
+  }
+}
+
+void expect_typed_errors(const transport::Faults& faults, Rank faulty) {
+  auto config = quick(CoordinatorMode::never);
+  config.timeout = 400ms;
+  run(faults, faulty, config, [&](Node& node) {
+    SCOPED_TRACE("rank " + std::to_string(node.rank()) + ", the faulty one is " + std::to_string(faulty));
+    try {
+      train(node);
+      ADD_FAILURE() << "no error";
+    } catch (const TimeoutError&) {
+    } catch (const PeerLostError&) {
+    } catch (const BackendError&) {
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << "another error: " << error.what();
+    }
+  });
+}
+
+TEST(FaultyEngine, LostMessagesAreErrorsOnEveryRank) {
+  for (const Rank faulty : {0, 1}) expect_typed_errors({.drop = 1}, faulty);
+}
+
+TEST(FaultyEngine, CutMessagesAreErrorsOnEveryRank) {
+  for (const Rank faulty : {0, 1}) expect_typed_errors({.truncate = 1}, faulty);
+}
+
+// In the first negotiation, and later.
+TEST(FaultyEngine, ARankThatFallsSilentIsAnErrorOnEveryRank) {
+  for (const Rank faulty : {0, 1}) expect_typed_errors({.kill_at = faulty == 0 ? 6U : 60U}, faulty);
+}
+
+}  // namespace
+}  // namespace kolo::test
