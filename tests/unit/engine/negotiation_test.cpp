@@ -72,7 +72,7 @@ class Peer final : public NegotiationHost {
   std::set<std::string> pending_;
   std::set<std::string> cancelled_;                            // of those pending
   std::function<bool(const std::string& name)> is_asked_for_;  // at the root: whether somebody still waits for this
-  std::vector<std::string> history_;  // the same on all ranks
+  std::vector<std::string> history_;                           // the same on all ranks
   std::vector<Rank> last_missing_;
   std::size_t submitted_ = 0;
   std::size_t answered_ = 0;
@@ -198,7 +198,7 @@ TEST(Negotiation, AnEntrySentBeforeAWithdrawalIsDropped) {
   World world(3);
   world[1].submit("a");
   world[1].cancel("a");  // held back: nothing has been relayed
-  world.deliver(1, 0);                // the withdrawal is on its way to 2 ...
+  world.deliver(1, 0);   // the withdrawal is on its way to 2 ...
   world[2].submit("a");
   world.relay(2);  // ... and crosses with its entry
   world.settle();
