@@ -19,7 +19,8 @@ class Work {
   // Drives progress while it waits. Throws what the operation failed with, or TimeoutError (the operation goes on).
   void wait();
   void wait_for(std::chrono::milliseconds timeout);
-  // The result in kolo's own memory; valid until the name is submitted again. REQUIRES: wait() has returned.
+  // The result in kolo's own memory; valid until the name is submitted again, while a copy of this Work lives.
+  // REQUIRES: wait() has returned.
   [[nodiscard]] std::span<const std::byte> result() const;
 
  private:

@@ -8,6 +8,7 @@
 
 #include "base/deadline.h"
 #include "engine/ready_list.h"
+#include "engine/reducer_handle.h"
 #include "engine/signature.h"
 #include "kolo/error.h"
 
@@ -22,6 +23,7 @@ constexpr auto kWorkGrace = 6s;     // the engine's own deadline, which knows wh
 constexpr auto kPatrol = 20ms;      // without spare cores: how long callers may do the work themselves
 constexpr auto kNap = 100us;        // longest sleep of a waiter: shared memory rings no bell
 constexpr auto kHeartbeat = 50ms;   // of an idle coordinator: 20 looks a second cost nothing that can be measured
+constexpr auto kLinger = 50us;      // a burst of requests is listed together, if nobody waits for the first
 constexpr int kYields = 64;
 
 void check(const Request& request, int size) {
@@ -99,16 +101,17 @@ void EngineImpl::start_coordinator() {
   coordinator.interval = kHeartbeat;
   if (parts_.heartbeat) {
     coordinator.heartbeat = [this] {
-      try_advance(true);
+      try_advance(Visitor::coordinator);
       watch();
     };
   }
   // Without cores to spare it looks once a patrol; otherwise it stays until nothing is pending.
   coordinator.drive = [this, patrol = coordinator.patience.count() > 0](const std::atomic<bool>& stop) {
     if (patrol) {
-      try_advance(true);
+      try_advance(Visitor::coordinator);
     } else {
-      drive_until([&] { return stop.load() || !pending(); }, std::chrono::hours(24));
+      drive(
+          Visitor::coordinator, [&] { return stop.load() || !pending(); }, std::chrono::hours(24));
     }
   };
   coordinator_ = std::make_unique<Coordinator>(std::move(coordinator));
@@ -145,7 +148,8 @@ Work EngineImpl::submit_round(Entry entry, std::function<void(const Item&)> when
 
 Work EngineImpl::enqueue(Submission submission) {
   const std::string& name = submission.pending.request.name;
-  submission.since = std::chrono::steady_clock::now();
+  const auto submitted_at = std::chrono::steady_clock::now();
+  submission.since = submitted_at;
   submission.pending.work = std::make_shared<WorkState>(name, weak_from_this(), parts_.config->timeout + kWorkGrace);
   Work work(submission.pending.work);
   // Idle so far: what was announced in the meantime does not concern this submission.
@@ -164,6 +168,7 @@ Work EngineImpl::enqueue(Submission submission) {
     }
     queue_.push_back(std::move(submission));
     queued_.store(static_cast<int>(queue_.size()));
+    last_request_.store(submitted_at.time_since_epoch().count());
   }
   if (coordinator_) coordinator_->notify();
   return work;
@@ -183,6 +188,7 @@ std::unique_ptr<GradientReducer> EngineImpl::make_reducer(std::vector<GradientIn
   if (options.op != ReduceOp::sum && options.op != ReduceOp::average) {
     throw UsageError("gradients can be reduced by sum or average, not by " + std::string(name_of(options.op)));
   }
+  drop_orphans();
   RoundSettings settings;
   settings.options = std::move(options);
   settings.caps.bucket_bytes =
@@ -198,8 +204,22 @@ std::unique_ptr<GradientReducer> EngineImpl::make_reducer(std::vector<GradientIn
     rounds_.push_back(rounds.get());
   }
   rounds->verify();
-  return rounds;
+  return std::make_unique<ReducerHandle>(*this, std::move(rounds));
 }
+
+void EngineImpl::orphan(std::unique_ptr<GradientRounds> rounds) noexcept {
+  const std::scoped_lock lock(progress_lock_);
+  rounds->let_go_of_contributions();
+  orphans_.push_back(std::move(rounds));
+}
+
+void EngineImpl::drop_orphans() {
+  std::vector<std::unique_ptr<GradientRounds>> orphans;
+  {
+    const std::scoped_lock lock(progress_lock_);
+    orphans.swap(orphans_);
+  }
+}  // their destructors take the lock
 
 void EngineImpl::forget(GradientRounds& rounds) {
   const std::scoped_lock lock(progress_lock_);
@@ -216,21 +236,30 @@ void EngineImpl::bury(std::shared_ptr<void> memory) {
   buried_.push_back(std::move(memory));
 }
 
-bool EngineImpl::progress() { return try_advance(false); }
+bool EngineImpl::progress() { return try_advance(Visitor::hook); }
 
-bool EngineImpl::try_advance(bool may_wait) {
+bool EngineImpl::try_advance(Visitor visitor) {
   const std::unique_lock lock(progress_lock_, std::try_to_lock);
-  return lock.owns_lock() && advance(may_wait);
+  return lock.owns_lock() && advance(visitor);
+}
+
+bool EngineImpl::requests_settled() const {
+  const std::chrono::steady_clock::duration since(last_request_.load());
+  return std::chrono::steady_clock::now().time_since_epoch() - since > kLinger;
 }
 
 bool EngineImpl::drive_until(const std::function<bool()>& done, std::chrono::nanoseconds timeout) {
+  return drive(Visitor::waiter, done, timeout);
+}
+
+bool EngineImpl::drive(Visitor visitor, const std::function<bool()>& done, std::chrono::nanoseconds timeout) {
   const auto start = std::chrono::steady_clock::now();
   const base::Deadline deadline(timeout);
   const bool crowded = cores() < static_cast<unsigned>(parts_.placement.local_size);
   const int spins = crowded ? 8 : parts_.config->spin_iterations;
   bool in_time = true;
   for (int idle = 0; !done();) {
-    if (try_advance(true)) {
+    if (try_advance(visitor)) {
       idle = 0;
       continue;
     }
@@ -291,23 +320,28 @@ void EngineImpl::announce_failure(const std::string& text, const GradientRounds*
   drive_until([&] { return executing_.load() == 0; }, kFailTimeout);
 }
 
+void EngineImpl::end_round(const std::exception& error) {
+  {
+    const std::scoped_lock lock(progress_lock_);
+    if (negotiation_.has_ended()) return;
+  }
+  const bool known = known_to_peers(error);
+  auto* rounds = expected_reducer();
+  if (!known) announce_failure(error.what(), rounds);
+  if (rounds == nullptr || (known && !rounds->round_open())) return;
+  round_timeout_.store(std::min<std::chrono::milliseconds>(kFailTimeout, timeout()));
+  rounds->fail(error.what());
+}
+
 void EngineImpl::fail_round(const std::exception& error) noexcept {
   try {
-    {
-      const std::scoped_lock lock(progress_lock_);
-      if (negotiation_.has_ended()) return;
-    }
-    const bool known = known_to_peers(error);
-    auto* rounds = expected_reducer();
-    if (!known) announce_failure(error.what(), rounds);
-    if (rounds == nullptr || (known && !rounds->round_open())) return;
-    round_timeout_.store(std::min<std::chrono::milliseconds>(kFailTimeout, timeout()));
-    rounds->fail(error.what());
+    end_round(error);
   } catch (const std::exception&) {
     // PeerFailedError: everyone knows. Anything else: the peers have seen it too, and the caller's own exception goes
     // on.
   }
   round_timeout_.store(timeout());
+  drop_orphans();
 }
 
 void EngineImpl::stop() noexcept {
@@ -321,6 +355,7 @@ void EngineImpl::stop() noexcept {
     // What is listed concerns the peers too: it is completed, within the deadline.
     const auto settled = [this] { return executing_.load() == 0; };
     drive_until(settled, std::min<std::chrono::milliseconds>(timeout(), 30s));
+    drop_orphans();
     const std::scoped_lock lock(progress_lock_);
     leave();
     if (parts_.shared_memory != nullptr) parts_.shared_memory->set_while_waiting({});

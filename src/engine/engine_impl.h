@@ -71,6 +71,7 @@ class EngineImpl final : public Engine,
   void notify() override;
   void drive_round(const std::function<bool()>& done, const std::function<Awaited()>& awaited) override;
   void forget(GradientRounds& rounds) override;
+  void orphan(std::unique_ptr<GradientRounds> rounds) noexcept override;
   void bury(std::shared_ptr<void> memory) override;
 
  private:
@@ -85,11 +86,17 @@ class EngineImpl final : public Engine,
     bool cancelled = false;  // the deadline has passed, the answer is on its way
   };
   Work enqueue(Submission submission);
-  bool try_advance(bool may_wait);
+  // Who moves things forward. A hook never waits. The coordinator leaves requests that are still coming in together.
+  enum class Visitor { hook, waiter, coordinator };
+  bool try_advance(Visitor visitor);
+  bool drive(Visitor visitor, const std::function<bool()>& done, std::chrono::nanoseconds timeout);
+  [[nodiscard]] bool requests_settled() const;
   void start_coordinator();
   [[nodiscard]] bool pending() const noexcept;
   [[nodiscard]] static unsigned cores();
   [[nodiscard]] GradientRounds* expected_reducer();
+  void drop_orphans();
+  void end_round(const std::exception& error);
   void announce_failure(const std::string& text, const GradientRounds* rounds);
   [[nodiscard]] std::exception_ptr current_fatal();
   [[nodiscard]] std::exception_ptr to_exception(const Fatal& fatal) const;
@@ -105,7 +112,7 @@ class EngineImpl final : public Engine,
   };
 
   // Progress lock held. Allocating waits for the other ranks: only where a thread waits anyway.
-  bool advance(bool may_wait);
+  bool advance(Visitor visitor);
   bool drain();
   bool receive();
   void send(Rank to, const Envelope& envelope) override;
@@ -150,14 +157,16 @@ class EngineImpl final : public Engine,
   std::atomic<int> active_{0};
   std::atomic<int> executing_{0};
   std::atomic<bool> kicked_{false};
+  std::atomic<std::chrono::steady_clock::rep> last_request_{0};
 
   std::mutex progress_lock_;                 // guards everything from here on
   std::unique_ptr<ControlChannel> control_;  // null in a world of one
   NamedExecutor executor_;
   Negotiation negotiation_;
   std::map<std::string, Submission> submitted_;
-  std::deque<Listed> listed_;                  // in order, not begun
-  std::vector<GradientRounds*> rounds_;        // registered reducers, borrowed
+  std::deque<Listed> listed_;                             // in order, not begun
+  std::vector<GradientRounds*> rounds_;                   // registered reducers, borrowed
+  std::vector<std::unique_ptr<GradientRounds>> orphans_;  // unwound by an exception that has not reached fail_round()
   std::vector<std::shared_ptr<void>> buried_;  // memory that peers may still write to; shared with nobody any more
   std::map<std::string, std::chrono::steady_clock::time_point> awaited_since_;  // until reported: what others wait for
   std::atomic<std::uint64_t> own_failures_{0};  // of this rank's training code, announced; written under the lock

@@ -18,7 +18,7 @@ constexpr auto kGoodbye = 2s;  // how long a leaving rank tries to say so
 
 }  // namespace
 
-bool EngineImpl::advance(bool may_wait) {
+bool EngineImpl::advance(Visitor visitor) {
   bool moved = false;
   try {
     kicked_.store(false);
@@ -29,8 +29,9 @@ bool EngineImpl::advance(bool may_wait) {
       moved |= receive();
       control_->flush();
     }
-    moved |= !negotiation_.has_ended() && negotiation_.relay();
-    moved |= run_listed(may_wait);
+    const bool may_relay = visitor != Visitor::coordinator || requests_settled();
+    moved |= may_relay && !negotiation_.has_ended() && negotiation_.relay();
+    moved |= run_listed(visitor != Visitor::hook);
     moved |= executor_.advance();
     moved |= executor_.communicator().moved();
   } catch (...) {

@@ -227,6 +227,10 @@ void GradientRounds::end_round() {
   finished_rounds_.fetch_add(1);
 }
 
+// Buckets hold copies. Whoever reads the originals does so after negotiating a round that has not failed, and this one
+// will.
+void GradientRounds::let_go_of_contributions() { std::fill(contributions_.begin(), contributions_.end(), nullptr); }
+
 void GradientRounds::fail(const std::string& text) {
   failure_ = text.empty() ? "no text" : text;
   finish();

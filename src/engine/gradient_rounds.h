@@ -44,6 +44,8 @@ class RoundHost {
   virtual void drive_round(const std::function<bool()>& done, const std::function<Awaited()>& awaited) = 0;
   // The reducer ends.
   virtual void forget(class GradientRounds& rounds) = 0;
+  // The reducer's owner was unwound by an exception; the round is ended when that has been reported.
+  virtual void orphan(std::unique_ptr<class GradientRounds> rounds) noexcept = 0;
   // Peers may still write to `memory`: it is kept as long as the engine.
   virtual void bury(std::shared_ptr<void> memory) = 0;
 };
@@ -75,6 +77,8 @@ class GradientRounds final : public GradientReducer {
   bool advance();
   // Rounds from `from_round` on cannot be completed any more: their waits rethrow `error`. Thread-safe.
   void poison(std::exception_ptr error, std::uint64_t from_round);
+  // What was contributed may be gone: it is not read any more.
+  void let_go_of_contributions();
   // Completes this round as failed, so that peers learn `text`. Throws what finish() throws.
   void fail(const std::string& text);
   [[nodiscard]] std::uint64_t rounds_finished() const noexcept { return finished_rounds_.load(); }

@@ -205,6 +205,26 @@ TEST(Exceptions, InsideRunReachAllOthersWithTheirTextAndTheNextStepWorks) {
   });
 }
 
+// As in a training function: the exception takes model and optimizer with it, before Context::run reports it.
+TEST(Exceptions, ReachThePeersThoughTheOptimizerIsGone) {
+  for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
+    const auto train = [&] {
+      Training training(context);
+      for (int step = 0; step < 2; ++step) training.expect_clean_step();
+      training.optimizer().zero_grad();
+      training.backward({0, 1, 2});
+      if (roles.is_odd) throw std::runtime_error("broken image");
+      training.optimizer().step();
+    };
+    if (roles.is_odd) {
+      EXPECT_THROW(context.run(train), std::runtime_error);
+    } else {
+      expect_error<PeerFailedError>([&] { context.run(train); }, {"broken image", rank_text(roles.odd)});
+    }
+    Training(context).expect_clean_step();
+  });
+}
+
 TEST(Exceptions, OfASecondBackwardPassEndTheRoundOnAllRanks) {
   for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
     Training training(context);

@@ -101,6 +101,13 @@ TEST(TrainerOptions, EverythingCanBeSet) {
   EXPECT_EQ(o.classes, 3);
 }
 
+TEST(TrainerOptions, TheDefaultWarmUpFitsIntoShortTrainings) {
+  EXPECT_DOUBLE_EQ(parse({"--data", "d", "--epochs", "1"}).warmup_epochs, 1);
+  EXPECT_DOUBLE_EQ(parse({"--data", "d", "--epochs", "4"}).warmup_epochs, 4);
+  EXPECT_DOUBLE_EQ(parse({"--data", "d", "--epochs", "6"}).warmup_epochs, 5);
+  EXPECT_DOUBLE_EQ(parse({"--data", "d", "--epochs", "2", "--warmup-epochs", "0.5"}).warmup_epochs, 0.5);
+}
+
 TEST(TrainerOptions, MistakesNameTheOption) {
   using testing::HasSubstr;
   EXPECT_THAT(complaint({}), HasSubstr("--data"));
@@ -110,7 +117,7 @@ TEST(TrainerOptions, MistakesNameTheOption) {
   EXPECT_THAT(complaint({"--data", "d", "--batch", "3x"}), HasSubstr("--batch"));
   EXPECT_THAT(complaint({"--data", "d", "--lr", "-1"}), HasSubstr("--lr"));
   EXPECT_THAT(complaint({"--data", "d", "--sync", "maybe"}), HasSubstr("--sync"));
-  EXPECT_THAT(complaint({"--data", "d", "--epochs", "3"}), HasSubstr("--warmup-epochs"));
+  EXPECT_THAT(complaint({"--data", "d", "--epochs", "3", "--warmup-epochs", "5"}), HasSubstr("--warmup-epochs"));
   EXPECT_THAT(complaint({"--data", "d", "--milestones", "60,30"}), HasSubstr("--milestones"));
   EXPECT_THAT(complaint({"--data", "d", "--sync", "off", "--checkpoint-dir", "c"}), HasSubstr("--checkpoint-dir"));
   EXPECT_THAT(complaint({"--data", "d", "--nesterov", "--momentum", "0"}), HasSubstr("--nesterov"));

@@ -101,11 +101,15 @@ def case_resume(run):
     folder = os.path.join(run.folder, "checkpoints")
     begin, text = run(2, *recipe, "--steps", 6, "--checkpoint-dir", folder)
     expect("checkpoint: " in text, "a checkpoint is written where --steps stops")
-    rest, _ = run(2, *recipe, "--resume", folder, "--checkpoint-dir", folder)
+    rest, text = run(2, *recipe, "--resume", folder, "--checkpoint-dir", folder)
+    expect(text.count(f"resumed from {folder} at step 6\n") == 1, "one rank says where it goes on")
+    expect("nothing left to do" not in text, "two epochs are left")
     expect(losses(begin) + losses(rest) == losses(whole), f"resumed losses:\n{losses(begin) + losses(rest)}\n{losses(whole)}")
     # The ranks' statistics were averaged in the middle of an epoch too: the same but for rounding.
     for one, other in zip(of_kind(rest, "epoch"), of_kind(whole, "epoch")[1:], strict=True):
         expect(abs(one["val_loss"] - other["val_loss"]) < 1e-3 * other["val_loss"], f"evaluation: {one} {other}")
+    idle, text = run(2, *recipe, "--resume", folder)
+    expect("at step 12\nnothing left to do\n" in text and not of_kind(idle, "step"), "a finished run has nothing to do")
     # Stopped at an epoch's end.
     other = os.path.join(run.folder, "other")
     begin, _ = run(2, *recipe, "--steps", 4, "--checkpoint-dir", other)

@@ -2,7 +2,7 @@
 // Batches of decoded, augmented images, prepared ahead by worker threads.
 //
 //   data::Loader loader(std::make_shared<data::ImageFolder>(root / "train"), options);
-//   loader.start_epoch(epoch, sampler.indices());
+//   loader.start_epoch(epoch, sampler.next(sampler.size()));
 //   while (auto batch = loader.next()) train(*batch);     // the batch's memory goes back when `batch` does
 //   report(loader.report());
 //

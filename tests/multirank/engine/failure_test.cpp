@@ -52,6 +52,37 @@ TEST_P(Throwing, ReachesEveryRankWithItsTextAndTheNextRoundWorks) {
   });
 }
 
+// The reducer lives in the code that throws, as an optimizer in a training function does: unwinding takes it away
+// before Context::run hears of the exception.
+TEST(Failing, ReachesThePeersThoughTheReducerIsGone) {
+  for (const int bad_step : {0, 1, 3}) {
+    run_world(3, quick(), [&](Context& context) {
+      const auto train = [&](int throws_at) {
+        auto reducer = context.engine().make_reducer(table(), {});
+        const std::vector<float> ones(2000, 1.0F);
+        for (int step = 0; step < 5; ++step) {
+          for (std::size_t i = 0; i < 3; ++i) {
+            if (i == 1 && step == throws_at && context.rank() == 1) throw std::runtime_error("bad batch");
+            reducer->contribute(i, ones.data());
+          }
+          reducer->finish();
+        }
+      };
+      if (context.rank() == 1) {
+        EXPECT_THROW(context.run([&] { train(bad_step); }), std::runtime_error);
+      } else {
+        try {
+          context.run([&] { train(bad_step); });
+          ADD_FAILURE();
+        } catch (const PeerFailedError& error) {
+          EXPECT_THAT(error.what(), testing::HasSubstr("bad batch"));
+        }
+      }
+      context.run([&] { train(-1); });  // and all can begin anew
+    });
+  }
+}
+
 TEST(Failing, ReachesThoseWhoWaitForANamedOperation) {
   std::latch submitted(3);
   run_world(3, quick(), [&](Context& context) {

@@ -1,0 +1,35 @@
+#pragma once
+// What the caller holds of a reducer. When an exception takes it away, the rounds stay with the engine until the
+// exception reaches Context::run, which ends the round on all ranks: unwinding has destroyed the optimizer by then.
+#include <exception>
+#include <memory>
+
+#include "engine/gradient_rounds.h"
+
+namespace kolo::engine {
+
+class ReducerHandle final : public GradientReducer {
+ public:
+  ReducerHandle(RoundHost& host, std::unique_ptr<GradientRounds> rounds) : host_(host), rounds_(std::move(rounds)) {}
+  ReducerHandle(const ReducerHandle&) = delete;
+  ReducerHandle& operator=(const ReducerHandle&) = delete;
+  ~ReducerHandle() override {
+    if (std::uncaught_exceptions() > uncaught_) host_.orphan(std::move(rounds_));
+  }
+
+  void contribute(std::size_t index, const void* data) override { rounds_->contribute(index, data); }
+  void change_table(std::vector<GradientInfo> table) override { rounds_->change_table(std::move(table)); }
+  void finish() override { rounds_->finish(); }
+  [[nodiscard]] std::span<std::byte> gradient(std::size_t index) override { return rounds_->gradient(index); }
+  [[nodiscard]] bool contributed(std::size_t index) const override { return rounds_->contributed(index); }
+  [[nodiscard]] std::uint64_t generation() const noexcept override { return rounds_->generation(); }
+  [[nodiscard]] std::uint64_t round() const noexcept override { return rounds_->round(); }
+  void progress() override { rounds_->progress(); }
+
+ private:
+  RoundHost& host_;
+  std::unique_ptr<GradientRounds> rounds_;
+  int uncaught_ = std::uncaught_exceptions();
+};
+
+}  // namespace kolo::engine
