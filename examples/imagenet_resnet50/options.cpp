@@ -1,6 +1,7 @@
 #include "options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <map>
 #include <ostream>
 
@@ -46,7 +47,7 @@ void add_recipe(CLI::App& app, Options& o) {
   const std::map<std::string, OptimizerKind> optimizers = {{"fused", OptimizerKind::fused},
                                                            {"torch", OptimizerKind::torch}};
   app.add_option("--lr", o.lr, "for a global batch of 256, scaled linearly")->check(CLI::PositiveNumber);
-  app.add_option("--warmup-epochs", o.warmup_epochs)->check(CLI::NonNegativeNumber);
+  app.add_option("--warmup-epochs", o.warmup_epochs, "unless given, at most --epochs")->check(CLI::NonNegativeNumber);
   app.add_option("--schedule", o.schedule)->transform(CLI::CheckedTransformer(schedules));
   app.add_option("--milestones", o.milestones, "epochs of the step schedule")->delimiter(',');
   app.add_option("--momentum", o.momentum)->check(CLI::Range(0.0, 1.0));
@@ -101,6 +102,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, std::ost
   } catch (const CLI::ParseError& error) {
     throw kolo::UsageError(error.what());
   }
+  if (app.count("--warmup-epochs") == 0) o.warmup_epochs = std::min<double>(o.warmup_epochs, o.epochs);
   o.data_kind = kind_of(o.data);
   check_together(o);
   if (o.val_batch == 0) o.val_batch = o.batch;

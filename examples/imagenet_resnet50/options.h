@@ -27,8 +27,8 @@ struct Options {
   int val_batch = 0;       // 0: the same as batch
   std::uint64_t seed = 1;
 
-  double lr = 0.1;  // for a global batch of 256; scaled linearly
-  double warmup_epochs = 5;
+  double lr = 0.1;           // for a global batch of 256; scaled linearly
+  double warmup_epochs = 5;  // parse_options: at most `epochs`
   ScheduleKind schedule = ScheduleKind::step;
   std::vector<double> milestones = {30, 60, 80};  // epochs after which the step schedule divides by 10
   double momentum = 0.9;

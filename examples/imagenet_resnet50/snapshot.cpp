@@ -3,10 +3,13 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
+#include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <system_error>
 
 #include "kolo/checkpoint.h"
 #include "kolo/error.h"
@@ -137,6 +140,19 @@ NamedState state_of(const torch::nn::Module& model) {
   add("", model);
   for (const auto& module : model.named_modules("", /*include_self=*/false)) add(module.key() + ".", *module.value());
   return state;
+}
+
+void prepare_checkpoint_dir(kolo::Context& context, const Options& options) {
+  from_rank_0(context, [&] {
+    std::error_code error;
+    std::filesystem::create_directories(options.checkpoint_dir, error);
+    if (!error && access(options.checkpoint_dir.c_str(), W_OK | X_OK) != 0) error = {errno, std::generic_category()};
+    if (error) {
+      throw kolo::UsageError("--checkpoint-dir: " + options.checkpoint_dir +
+                             " cannot be created or written: " + error.message());
+    }
+    return std::string();
+  });
 }
 
 std::string save_snapshot(kolo::Context& context, const Options& options, const Position& position,

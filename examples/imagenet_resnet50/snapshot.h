@@ -30,6 +30,10 @@ struct Position {
   std::int64_t step = 0;
 };
 
+// Creates options.checkpoint_dir on rank 0. Throws on all ranks when it cannot be created or written: better before
+// the first epoch than after it. Collective.
+void prepare_checkpoint_dir(kolo::Context& context, const Options& options);
+
 // Rank 0 writes, all ranks return together, or throw together. Returns the folder. Collective.
 std::string save_snapshot(kolo::Context& context, const Options& options, const Position& position,
                           const torch::nn::Module& model, torch::optim::Optimizer& optimizer);

@@ -62,7 +62,8 @@ class Trainer {
   void run() {
     reporter_.header(options_, context_.placement(), TORCH_VERSION);
     warn_about_binding();
-    for (; position_.epoch < options_.epochs && !stopped();) {
+    if (!options_.resume.empty()) say_where_it_goes_on();
+    while (!done()) {
       EpochRecord record = train_epoch();
       const bool whole = position_.step_in_epoch == source_->steps();
       if (whole) position_ = {position_.epoch + 1, 0, position_.step};
@@ -83,7 +84,9 @@ class Trainer {
   StepRecord train_step(const Batch& batch, std::array<double, 3>& sums);
   void validate(EpochRecord& record);
   void warn_about_binding();
+  void say_where_it_goes_on();
   void finish();
+  [[nodiscard]] bool done() const { return position_.epoch >= options_.epochs || stopped(); }
   [[nodiscard]] bool stopped() const { return options_.steps > 0 && position_.step >= options_.steps; }
 
   kolo::Context& context_;
@@ -194,6 +197,11 @@ void Trainer::warn_about_binding() {
   }
 }
 
+void Trainer::say_where_it_goes_on() {
+  reporter_.note("resumed from " + options_.resume + " at step " + std::to_string(position_.step));
+  if (done()) reporter_.note("nothing left to do");
+}
+
 void Trainer::finish() {
   kolo::CounterSnapshot counters = context_.counters();
   counters["minor_page_faults"] = minor_faults();
@@ -208,6 +216,7 @@ void Trainer::finish() {
 void train(kolo::Context& context, Options options) {
   options = with_threads_chosen(std::move(options), context.placement());
   at::set_num_threads(options.threads);
+  if (!options.checkpoint_dir.empty()) prepare_checkpoint_dir(context, options);
   Trainer(context, options).run();
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <chrono>
 
 namespace kolo::base {
@@ -7,7 +8,7 @@ namespace kolo::base {
 class Deadline {
  public:
   using Clock = std::chrono::steady_clock;
-  explicit Deadline(std::chrono::nanoseconds from_now) : at_(Clock::now() + from_now) {}
+  explicit Deadline(std::chrono::nanoseconds from_now) : at_(Clock::now() + std::min(from_now, kLongest)) {}
   [[nodiscard]] bool passed() const noexcept { return Clock::now() >= at_; }
   [[nodiscard]] std::chrono::nanoseconds left() const noexcept {
     const auto rest = at_ - Clock::now();
@@ -15,6 +16,7 @@ class Deadline {
   }
 
  private:
+  static constexpr std::chrono::nanoseconds kLongest = std::chrono::hours(24 * 365);  // no overflow
   Clock::time_point at_;
 };
 

@@ -57,7 +57,11 @@ class AlgorithmicCommunicator final : public Communicator {
 
   std::unique_ptr<Operation> start(const AllreduceOptions& options) override {
     validate(options);
-    switch (select_way(options, surroundings_)) {
+    Way way = select_way(options, surroundings_);
+    // Lanes are memory that all ranks make together: not from here, where ranks may be at different points of their
+    // lists.
+    if (way == Way::lanes && options.registered != nullptr && lanes_ == nullptr) way = Way::in_place;
+    switch (way) {
       case Way::alone:
         return allreduce_alone(options);
       case Way::ring:

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <thread>
 
@@ -26,7 +27,7 @@ constexpr auto kHeartbeat = 50ms;   // of an idle coordinator: 20 looks a second
 constexpr auto kLinger = 50us;      // a burst of requests is listed together, if nobody waits for the first
 constexpr int kYields = 64;
 
-void check(const Request& request, int size) {
+void check(const Request& request, int size, Rank rank) {
   const auto fail = [&](const std::string& what) { throw UsageError("request '" + request.name + "': " + what); };
   if (request.name.empty()) throw UsageError("a request needs a name: ranks are matched by it");
   if (request.name.starts_with("gradients/")) fail("names that begin with gradients/ are kolo's own");
@@ -39,6 +40,17 @@ void check(const Request& request, int size) {
   if (request.kind == RequestKind::broadcast && (request.root < 0 || request.root >= size)) {
     fail("root " + std::to_string(request.root) + " is not a rank of a world of " + std::to_string(size));
   }
+  if (request.kind > RequestKind::barrier || request.dtype > DType::boolean || request.op > ReduceOp::max) {
+    fail("kind, dtype or op is none that kolo knows");
+  }
+  std::size_t bytes = size_of(request.dtype);
+  for (const auto extent : request.sizes) {
+    if (__builtin_mul_overflow(bytes, static_cast<std::size_t>(extent), &bytes)) fail("its sizes overflow");
+  }
+  const bool reads =
+      request.kind != RequestKind::barrier && (request.kind != RequestKind::broadcast || request.root == rank);
+  if (reads && bytes > 0 && request.input == nullptr) fail("input is a null pointer");
+  if (!std::isfinite(request.prescale) || !std::isfinite(request.postscale)) fail("a scale is not finite");
   const bool scaled = request.prescale != 1.0 || request.postscale != 1.0;
   const bool floating = request.dtype <= DType::bf16;
   if (request.kind == RequestKind::allreduce && scaled && !floating) fail("scales need a floating-point dtype");
@@ -52,6 +64,22 @@ bool known_to_peers(const std::exception& error) {
   return dynamic_cast<const MismatchError*>(&error) != nullptr ||
          dynamic_cast<const PeerLostError*>(&error) != nullptr ||
          dynamic_cast<const PeerFailedError*>(&error) != nullptr;
+}
+
+void check(const std::vector<GradientInfo>& table, const ReducerOptions& options) {
+  if (!std::isfinite(options.prescale) || !std::isfinite(options.postscale)) {
+    throw UsageError("gradients: a scale is not finite");
+  }
+  const bool scaled = options.prescale != 1.0 || options.postscale != 1.0;
+  for (const auto& row : table) {
+    if (row.dtype > DType::boolean) throw UsageError("gradient '" + row.name + "': a dtype that kolo does not know");
+    if (scaled && row.dtype > DType::bf16) {
+      throw UsageError("gradient '" + row.name + "': scales need a floating-point dtype");
+    }
+    if (std::any_of(row.sizes.begin(), row.sizes.end(), [](auto extent) { return extent < 0; })) {
+      throw UsageError("gradient '" + row.name + "': a negative size");
+    }
+  }
 }
 
 void pause() {
@@ -125,7 +153,7 @@ void EngineImpl::notify() {
 }
 
 Work EngineImpl::submit(Request request) {
-  check(request, parts_.placement.size);
+  check(request, parts_.placement.size, rank());
   Submission submission;
   submission.entry.name = request.name;
   submission.entry.signature = signature_of(request);
@@ -150,7 +178,9 @@ Work EngineImpl::enqueue(Submission submission) {
   const std::string& name = submission.pending.request.name;
   const auto submitted_at = std::chrono::steady_clock::now();
   submission.since = submitted_at;
-  submission.pending.work = std::make_shared<WorkState>(name, weak_from_this(), parts_.config->timeout + kWorkGrace);
+  // A round's turn may wait for the deadline, and then again for the other ranks' memory.
+  const auto patience = parts_.config->timeout * (submission.when_listed ? 2 : 1) + kWorkGrace;
+  submission.pending.work = std::make_shared<WorkState>(name, weak_from_this(), patience);
   Work work(submission.pending.work);
   // Idle so far: what was announced in the meantime does not concern this submission.
   if (!pending()) progress();
@@ -188,6 +218,7 @@ std::unique_ptr<GradientReducer> EngineImpl::make_reducer(std::vector<GradientIn
   if (options.op != ReduceOp::sum && options.op != ReduceOp::average) {
     throw UsageError("gradients can be reduced by sum or average, not by " + std::string(name_of(options.op)));
   }
+  check(table, options);
   drop_orphans();
   RoundSettings settings;
   settings.options = std::move(options);
@@ -290,15 +321,16 @@ void EngineImpl::drive_round(const std::function<bool()>& done, const std::funct
   negotiation_.end({.kind = FatalKind::timeout, .ranks = ranks, .text = text, .sequence = 0, .rounds = {}}, rank());
 }
 
-// The reducer that peers most likely wait for: one whose round is open, else the one that is behind.
+// The reducer that peers most likely wait for: of those of this thread one whose round is open, else one that is
+// behind.
 GradientRounds* EngineImpl::expected_reducer() {
   const std::scoped_lock lock(progress_lock_);
-  const auto behind = [](const GradientRounds* a, const GradientRounds* b) {
-    return std::tuple(!a->round_open(), a->rounds_finished(), a->id()) <
-           std::tuple(!b->round_open(), b->rounds_finished(), b->id());
+  const auto order = [](const GradientRounds* rounds) {
+    return std::tuple(!rounds->mine(), !rounds->round_open(), rounds->rounds_finished(), rounds->id());
   };
-  const auto found = std::min_element(rounds_.begin(), rounds_.end(), behind);
-  return found == rounds_.end() ? nullptr : *found;
+  const auto found = std::min_element(rounds_.begin(), rounds_.end(),
+                                      [&](const auto* a, const auto* b) { return order(a) < order(b); });
+  return found == rounds_.end() || !(*found)->mine() ? nullptr : *found;
 }
 
 void EngineImpl::announce_failure(const std::string& text, const GradientRounds* rounds) {

@@ -6,6 +6,11 @@
 #include "kolo/error.h"
 
 namespace kolo::engine {
+namespace {
+
+constexpr std::byte kNothing{};  // what a tensor without elements contributes
+
+}  // namespace
 
 GradientRounds::GradientRounds(RoundHost& host, std::vector<GradientInfo> table, RoundSettings settings)
     : host_(host), table_(std::move(table)), settings_(std::move(settings)), contributions_(table_.size(), nullptr) {}
@@ -43,6 +48,14 @@ void GradientRounds::check_index(std::size_t index) const {
 
 void GradientRounds::contribute(std::size_t index, const void* data) {
   check_index(index);
+  if (hopeless()) {
+    const std::scoped_lock lock(ready_lock_);
+    std::rethrow_exception(error_);
+  }
+  if (data == nullptr) {
+    if (table_[index].bytes() > 0) throw UsageError("the gradient of '" + table_[index].name + "' is a null pointer");
+    data = &kNothing;
+  }
   if (contributions_[index] != nullptr) {
     throw UsageError("the gradient of '" + table_[index].name +
                      "' was already contributed in this round; accumulate several backward passes under no_sync(), or "
@@ -161,6 +174,7 @@ bool GradientRounds::dropped() const {
 }
 
 void GradientRounds::finish() {
+  owner_.store(std::this_thread::get_id());
   close_round();
   bool negotiated = !frozen_;
   try {
@@ -219,6 +233,8 @@ void GradientRounds::freeze(const Item& item) {
 }
 
 void GradientRounds::end_round() {
+  // Without a bucket nothing could carry `void` or `failed`: such rounds are negotiated each time.
+  if (frozen_ && frozen_->buckets.empty()) frozen_.reset();
   std::fill(contributions_.begin(), contributions_.end(), nullptr);
   order_.clear();
   round_open_ = false;
@@ -245,14 +261,16 @@ void GradientRounds::poison(std::exception_ptr error, std::uint64_t from_round) 
 
 std::span<std::byte> GradientRounds::gradient(std::size_t index) {
   check_index(index);
-  if (!frozen_) throw UsageError("no round of gradients has been reduced yet: call finish() first");
+  if (!frozen_ || table_changed_) {
+    throw UsageError("no round of gradients with this table has been reduced yet: call finish() first");
+  }
   const auto [bucket, slot] = frozen_->places[index];
   return frozen_->buckets[bucket]->tensor(slot, table_[index].bytes());
 }
 
 bool GradientRounds::contributed(std::size_t index) const {
   check_index(index);
-  if (!frozen_) return false;
+  if (!frozen_ || table_changed_) return false;
   const auto [bucket, slot] = frozen_->places[index];
   return frozen_->buckets[bucket]->contributed(slot);
 }

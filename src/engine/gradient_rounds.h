@@ -10,6 +10,7 @@
 #include <atomic>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "engine/bucket.h"
@@ -85,6 +86,11 @@ class GradientRounds final : public GradientReducer {
   [[nodiscard]] bool busy() const noexcept { return in_flight_.load() > 0; }
   [[nodiscard]] bool round_open() const noexcept { return round_open_.load(); }
   [[nodiscard]] std::size_t id() const noexcept { return settings_.id; }
+  // Whether it is, or may be, the calling thread that closes the rounds.
+  [[nodiscard]] bool mine() const noexcept {
+    const auto owner = owner_.load();
+    return owner == std::thread::id() || owner == std::this_thread::get_id();
+  }
 
  private:
   struct Place {
@@ -116,6 +122,7 @@ class GradientRounds final : public GradientReducer {
   std::unique_ptr<Frozen> retired_;  // its memory may still be read by the caller: kept until the next plan
   bool table_changed_ = false;
   std::atomic<bool> round_open_{false};
+  std::atomic<std::thread::id> owner_{};  // who finished the last round
   std::string failure_;
   std::uint64_t generation_ = 0;
   std::uint64_t round_ = 0;

@@ -29,6 +29,7 @@ void NamedExecutor::start(const Item& item, std::vector<Pending> pending) {
   };
   try {
     start_operation(running, item);
+    warm_ |= running.pending.front().request.kind != RequestKind::barrier;
   } catch (const BackendError&) {  // no memory, and every rank has been told
     fail();
     return;
@@ -117,7 +118,8 @@ std::size_t NamedExecutor::lay_out(const std::vector<const Request*>& requests, 
 
 bool NamedExecutor::needs_memory(const std::vector<std::string>& names,
                                  const std::vector<const Request*>& requests) const {
-  if (requests.front()->kind != RequestKind::allreduce) return false;
+  if (requests.front()->kind == RequestKind::barrier) return false;
+  if (requests.front()->kind != RequestKind::allreduce) return !warm_;
   std::vector<std::size_t> offsets;
   return pool_.would_allocate(names, lay_out(requests, offsets));
 }

@@ -78,6 +78,7 @@ class NamedExecutor {
   std::list<Running> running_;
   std::list<Running> abandoned_;
   SlabPool pool_;
+  bool warm_ = false;  // the communicator has made what it needs for broadcasts and allgathers
 };
 
 }  // namespace kolo::engine

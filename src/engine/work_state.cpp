@@ -21,8 +21,11 @@ void WorkState::wait_for(std::chrono::milliseconds timeout) {
     const auto driver = driver_.lock();
     if (!driver) throw UsageError("'" + name_ + "' was still pending when its Context was shut down");
     if (!driver->drive_until([this] { return finished(); }, timeout)) {
-      throw TimeoutError({}, "'" + name_ + "' is not complete after " + std::to_string(timeout.count()) +
-                                 " ms: " + driver->whom_for(name_));
+      const auto whom = driver->whom_for(name_);  // may wait for somebody who is just finishing it
+      if (!finished()) {
+        throw TimeoutError({},
+                           "'" + name_ + "' is not complete after " + std::to_string(timeout.count()) + " ms: " + whom);
+      }
     }
   }
   if (error_) std::rethrow_exception(error_);

@@ -2,8 +2,10 @@
 // from the last to the first, so each outlives those that borrow it.
 #include "kolo/context.h"
 
+#include <thread>
 #include "cluster/make.h"
 #include "comm/make.h"
+
 #include "engine/engine_impl.h"
 #include "telemetry/counters.h"
 #include "telemetry/logger.h"
@@ -47,6 +49,7 @@ struct Context::Parts {
     parts.tag_count = kTagsPerCommunicator;
     parts.ring_segment_bytes = config.ring_segment_bytes;
     parts.spin_iterations = config.spin_iterations;
+    parts.timeout = config.timeout;
     next_tag += kTagsPerCommunicator;
     return comm::make_algorithmic(parts);
   }
@@ -130,7 +133,11 @@ std::vector<std::unique_ptr<Context>> Context::create_local(int ranks, const Con
 
 Context::Context(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) { parts_->start(); }
 
-Context::~Context() { parts_->engine->stop(); }
+// Threads that wait for a Work hold the engine, which uses what Parts own; all Works have ended when it has stopped.
+Context::~Context() {
+  parts_->engine->stop();
+  while (parts_->engine.use_count() > 1) std::this_thread::sleep_for(std::chrono::microseconds(100));
+}
 
 const Placement& Context::placement() const noexcept { return parts_->bootstrap->placement(); }
 const Config& Context::config() const noexcept { return parts_->config; }

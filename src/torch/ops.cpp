@@ -17,7 +17,8 @@ Request request_for(const at::Tensor& dense, std::string name, RequestKind kind)
   request.name = std::move(name);
   request.kind = kind;
   request.sizes = dense.sizes().vec();
-  request.strides = dense.strides().vec();
+  // Strides of sizes of one mean nothing, and differ between tensors that are equal.
+  if (!dense.is_contiguous()) request.strides = dense.strides().vec();
   request.input = dense.const_data_ptr();
   request.keep = std::make_shared<at::Tensor>(dense);
   return request;

@@ -17,14 +17,16 @@ class Runner:
     def __init__(self, program, mpirun, folder):
         self.program, self.mpirun, self.folder, self.count = program, mpirun, folder, 0
 
-    def __call__(self, ranks, *options):
-        """The JSON lines and the printed text of one run."""
+    def __call__(self, ranks, *options, fails=False):
+        """The JSON lines and the printed text of one run, which must succeed, or fail."""
         self.count += 1
         path = os.path.join(self.folder, f"{self.count}.jsonl")
         command = [*self.mpirun, "-np", str(ranks), self.program, *map(str, options), "--json", path]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=240)
-        if done.returncode != 0:
+        if (done.returncode != 0) != fails:
             sys.exit(f"{' '.join(command)} returned {done.returncode}:\n{done.stdout}")
+        if fails and not os.path.exists(path):
+            return [], done.stdout
         with open(path) as file:
             return [json.loads(line) for line in file], done.stdout
 
@@ -110,6 +112,9 @@ def case_resume(run):
         expect(abs(one["val_loss"] - other["val_loss"]) < 1e-3 * other["val_loss"], f"evaluation: {one} {other}")
     idle, text = run(2, *recipe, "--resume", folder)
     expect("at step 12\nnothing left to do\n" in text and not of_kind(idle, "step"), "a finished run has nothing to do")
+    # Nothing can be created below a file: said at once, not after the first epoch.
+    begin, text = run(2, *recipe, "--checkpoint-dir", os.path.join(__file__, "c"), fails=True)
+    expect("--checkpoint-dir" in text and not of_kind(begin, "step"), f"refused before the first step:\n{text}")
     # Stopped at an epoch's end.
     other = os.path.join(run.folder, "other")
     begin, _ = run(2, *recipe, "--steps", 4, "--checkpoint-dir", other)
