@@ -99,7 +99,8 @@ INSTANTIATE_TEST_SUITE_P(Threads, TransportContract,
                          testing::Combine(testing::Values("inproc", "delayed", "shm_threads", "shm_processes"),
                                           testing::Values(2, 3, 4, 5)),
                          [](const auto& param) {
-                           return std::string(std::get<0>(param.param)) + "_" + std::to_string(std::get<1>(param.param));
+                           return std::string(std::get<0>(param.param)) + "_" +
+                                  std::to_string(std::get<1>(param.param));
                          });
 
 }  // namespace

@@ -134,8 +134,11 @@ TEST(Leaving, ARoundThatTheLeaverFinishedCompletes) {
           reducer->finish();
         }
         if (rank != 0) {
-          for (std::size_t i = 0; i < 3; ++i) reducer->contribute(i, ones.data());
-          EXPECT_THROW(reducer->finish(), PeerLostError);
+          const auto next_round = [&] {
+            for (std::size_t i = 0; i < 3; ++i) reducer->contribute(i, ones.data());
+            reducer->finish();
+          };
+          EXPECT_THROW(next_round(), PeerLostError);
         }
       }
       if (rank == 0) context.shutdown();
