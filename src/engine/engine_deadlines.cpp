@@ -34,8 +34,7 @@ void EngineImpl::watch() {
   last_watch_ = now;
   try {
     parts_.transport->check_peers();
-    if (control_) receive();  // after a long sleep of this process: what came meanwhile counts
-    if (!negotiation_.has_ended()) negotiation_.relay();
+    advance(Visitor::hook);  // after a long sleep of this process: what came meanwhile counts
     if (negotiation_.has_ended()) return;
     watch_submitted(now);
     watch_awaited(now);

@@ -1,6 +1,7 @@
 #include "engine/negotiation.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/ready_list.h"
 #include "kolo/error.h"
@@ -49,17 +50,13 @@ bool Negotiation::relay() {
   auto entries = matcher_.take_ready();
   if (entries.empty()) return false;
   Envelope envelope;
-  envelope.epoch = epoch();
-  envelope.depth = depth_;
-  depth_ = 0;
+  envelope.depth = std::exchange(depth_, 0);
   if (tree_.is_root()) {
     envelope.items = make_ready_list(entries, fusion_bytes_, tree_.size, next_sequence_);
-    depth_ = envelope.depth;
     announce(envelope);
-    depth_ = 0;
   } else {
     envelope.entries = std::move(entries);
-    host_.send(tree_.parent(), envelope);
+    send_up(std::move(envelope));
   }
   return true;
 }
@@ -71,19 +68,13 @@ void Negotiation::cancel(const std::string& name) {
     if (matcher_.has_own(name)) withdraw(name);
     return;
   }
-  Envelope envelope;
-  envelope.epoch = epoch();
-  envelope.reports.push_back({name, matcher_.missing(name), true, matcher_.has_own(name)});
-  host_.send(tree_.parent(), envelope);
+  send_report({name, matcher_.missing(name), true, matcher_.has_own(name)});
 }
 
 void Negotiation::report(const std::string& name) {
   const auto ranks = matcher_.missing(name);
   if (tree_.is_root() || ranks.empty()) return;
-  Envelope envelope;
-  envelope.epoch = epoch();
-  envelope.reports.push_back({name, ranks, false, false});
-  host_.send(tree_.parent(), envelope);
+  send_report({name, ranks, false, false});
 }
 
 void Negotiation::take_report(Rank child, Report report) {
@@ -96,10 +87,7 @@ void Negotiation::take_report(Rank child, Report report) {
     if (report.held_back) withdraw(report.name);
   } else {
     report.missing = matcher_.missing(report.name);
-    Envelope envelope;
-    envelope.epoch = epoch();
-    envelope.reports.push_back(std::move(report));
-    host_.send(tree_.parent(), envelope);
+    send_report(std::move(report));
   }
 }
 
@@ -111,12 +99,11 @@ void Negotiation::withdraw(const std::string& name) {
 
 void Negotiation::fail(const Fatal& failure) {
   Envelope envelope;
-  envelope.epoch = epoch();
   envelope.failure = failure;
   if (tree_.is_root()) {
     announce(envelope);
   } else {
-    host_.send(tree_.parent(), envelope);
+    send_up(std::move(envelope));
   }
 }
 
@@ -124,6 +111,18 @@ void Negotiation::fail(const Fatal& failure) {
 void Negotiation::announce(const Envelope& envelope) {
   send_down(envelope);
   apply(envelope);
+}
+
+// Marked with what this rank has heard of.
+void Negotiation::send_up(Envelope envelope) {
+  envelope.epoch = epoch();
+  host_.send(tree_.parent(), envelope);
+}
+
+void Negotiation::send_report(Report report) {
+  Envelope envelope;
+  envelope.reports.push_back(std::move(report));
+  send_up(std::move(envelope));
 }
 
 void Negotiation::send_down(const Envelope& envelope) {
@@ -145,7 +144,7 @@ void Negotiation::apply(const Envelope& envelope) {
   for (const auto& item : envelope.items) {
     if (ended_) return;
     next_sequence_ = item.sequence + 1;
-    host_.execute(item, depth_);
+    host_.execute(item, envelope.depth);
   }
 }
 

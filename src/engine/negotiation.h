@@ -69,6 +69,8 @@ class Negotiation {
   void take_report(Rank child, Report report);
   // Whether something that was sent at `epoch` about this name ended with a later announcement.
   [[nodiscard]] bool over(const std::string& name, std::uint64_t epoch) const;
+  void send_up(Envelope envelope);
+  void send_report(Report report);
   void send_down(const Envelope& envelope);
   void announce(const Envelope& envelope);
   void withdraw(const std::string& name);

@@ -13,19 +13,8 @@ namespace kolo::test {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::HasSubstr;
 
 std::string rank_text(Rank rank) { return "rank " + std::to_string(rank); }
-
-template <class Exception, class Call>
-void expect_error(Call call, const std::vector<std::string>& texts) {
-  try {
-    call();
-    ADD_FAILURE() << "no error";
-  } catch (const Exception& error) {
-    for (const auto& text : texts) EXPECT_THAT(error.what(), HasSubstr(text));
-  }
-}
 
 // Weights of ones, gradients that are known: the loss is the sum of each parameter used, times the rank's number.
 class Training {

@@ -8,20 +8,7 @@
 namespace kolo::test {
 namespace {
 
-using testing::HasSubstr;
-
 std::string on_rank(const std::string& value, Rank rank) { return value + " on rank " + std::to_string(rank); }
-
-// `call` must throw MismatchError whose text holds all of `texts`.
-template <class Call>
-void expect_mismatch(Call call, const std::vector<std::string>& texts) {
-  try {
-    call();
-    ADD_FAILURE() << "no error";
-  } catch (const MismatchError& error) {
-    for (const auto& text : texts) EXPECT_THAT(error.what(), HasSubstr(text));
-  }
-}
 
 // --- operations by name
 // -----------------------------------------------------------------------------------------------
@@ -57,8 +44,9 @@ TEST(Mismatch, OfANamedOperationIsAnErrorOnEveryRankAndDisturbsNothing) {
       if (roles.is_odd) difference.change(request);
       auto other = context.engine().submit(allreduce("other", input, nullptr));
       auto work = context.engine().submit(request);
-      expect_mismatch([&] { work.wait(); }, {"'tensor'", difference.name, difference.usual + std::string(" on rank "),
-                                             on_rank(difference.odd, roles.odd)});
+      expect_error<MismatchError>([&] { work.wait(); },
+                                  {"'tensor'", difference.name, difference.usual + std::string(" on rank "),
+                                   on_rank(difference.odd, roles.odd)});
       other.wait();
       context.engine().submit(allreduce("tensor", input, &output)).wait();
       EXPECT_THAT(output, testing::Each(static_cast<float>(context.size())));
@@ -73,7 +61,7 @@ TEST(Mismatch, OfABroadcastsRoot) {
     request.kind = RequestKind::broadcast;
     request.root = roles.is_odd ? 1 : 0;
     auto work = context.engine().submit(request);
-    expect_mismatch([&] { work.wait(); }, {"'data'", "root", on_rank("1", roles.odd), "0 on rank "});
+    expect_error<MismatchError>([&] { work.wait(); }, {"'data'", "root", on_rank("1", roles.odd), "0 on rank "});
   });
 }
 
@@ -118,9 +106,10 @@ TEST(Mismatch, OfTablesIsFoundWhenTheReducerIsMade) {
       auto rows = table();
       ReducerOptions options;
       if (roles.is_odd) difference.change(rows, options);
-      expect_mismatch([&] { auto reducer = context.engine().make_reducer(rows, options); }, difference.texts);
-      expect_mismatch([&] { auto reducer = context.engine().make_reducer(rows, options); },
-                      {"rank " + std::to_string(roles.odd)});
+      expect_error<MismatchError>([&] { auto reducer = context.engine().make_reducer(rows, options); },
+                                  difference.texts);
+      expect_error<MismatchError>([&] { auto reducer = context.engine().make_reducer(rows, options); },
+                                  {"rank " + std::to_string(roles.odd)});
       auto reducer = context.engine().make_reducer(table(), {});
       for (std::size_t i = 0; i < 3; ++i) reducer->contribute(i, ones.data());
       reducer->finish();
@@ -199,8 +188,8 @@ TEST(Divergence, ANewParameterOnOneRankIsAnErrorOnEveryRank) {
       auto more = table();
       more.push_back({"d", {7}, {1}, DType::f32});
       if (roles.is_odd) training.change_table(more);
-      expect_mismatch([&] { training.round(); },
-                      {"tensor d exists on rank " + std::to_string(roles.odd) + " but not on rank"});
+      expect_error<MismatchError>([&] { training.round(); },
+                                  {"tensor d exists on rank " + std::to_string(roles.odd) + " but not on rank"});
       if (roles.is_odd) training.change_table(table());
       training.expect_clean_round();
     }
@@ -219,7 +208,8 @@ TEST(Divergence, AChangedShapeOnOneRankIsAnErrorOnEveryRank) {
     other[1].sizes = {30, 20};
     other[1].strides = {20, 1};
     if (roles.is_odd) training.change_table(other);
-    expect_mismatch([&] { training.round(); }, {"tensor b", "[20, 30]", "[30, 20]", on_rank("", roles.odd)});
+    expect_error<MismatchError>([&] { training.round(); },
+                                {"tensor b", "[20, 30]", "[30, 20]", on_rank("", roles.odd)});
     if (roles.is_odd) training.change_table(table());
     for (int step = 0; step < 2; ++step) training.expect_clean_round();
   });

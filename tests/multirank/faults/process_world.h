@@ -1,6 +1,6 @@
 #pragma once
 // A world of ranks that are processes, for one case: its own Context, and nobody leaves before all are done.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <mpi.h>
 
 #include "multirank/engine/world.h"
@@ -12,6 +12,17 @@ struct Roles {
   Rank odd = 0;
   bool is_odd = false;
 };
+
+// `call` must throw an Exception whose text holds all of `texts`.
+template <class Exception, class Call>
+void expect_error(Call call, const std::vector<std::string>& texts) {
+  try {
+    call();
+    ADD_FAILURE() << "no error";
+  } catch (const Exception& error) {
+    for (const auto& text : texts) EXPECT_THAT(error.what(), testing::HasSubstr(text));
+  }
+}
 
 // Everybody comes here, whatever went wrong before.
 inline void meet_all() { MPI_Barrier(MPI_COMM_WORLD); }

@@ -4,18 +4,12 @@
 
 #include <numeric>
 
+#include "unit/engine/entries.h"
+
 namespace kolo::engine {
 namespace {
 
 using testing::ElementsAre;
-
-Entry entry(const std::string& name, Rank rank, std::int64_t size = 4) {
-  Entry result;
-  result.name = name;
-  result.rank = rank;
-  result.signature.sizes = {size};
-  return result;
-}
 
 TEST(Tree, EveryRankHasOneParentAndTheDepthIsLogarithmic) {
   for (int size = 1; size <= 40; ++size) {

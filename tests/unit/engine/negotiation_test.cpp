@@ -11,19 +11,12 @@
 #include <set>
 
 #include "engine/codec.h"
+#include "unit/engine/entries.h"
 
 namespace kolo::engine {
 namespace {
 
 using testing::ElementsAre;
-
-Entry entry(const std::string& name, Rank rank, std::int64_t size = 4) {
-  Entry result;
-  result.name = name;
-  result.rank = rank;
-  result.signature.sizes = {size};
-  return result;
-}
 
 // One rank: what it has pending, and all that it was told.
 class Peer final : public NegotiationHost {
