@@ -4,82 +4,63 @@
 //
 // N bytes cross each link once: time is N/B + (p-2) segments, whatever the number of ranks.
 #include <algorithm>
+#include <optional>
 
-#include "collectives/expected_message.h"
-#include "collectives/ring.h"
+#include "collectives/network.h"
+#include "collectives/segment_stream.h"
 
 namespace kolo::collectives {
 namespace {
 
 class ChainBroadcast final : public Machine {
  public:
-  ChainBroadcast(const RingParts& parts, const BroadcastOptions& options)
+  ChainBroadcast(const NetworkParts& parts, const BroadcastOptions& options)
       : Machine(parts.group),
-        transport_(*parts.group->transport),
         options_(options),
-        tag_(parts.tag),
         segment_bytes_(parts.segment_bytes),
-        segments_((options.bytes + segment_bytes_ - 1) / segment_bytes_),
-        position_((transport_.rank() + transport_.size() - options.root) % transport_.size()) {}
+        segments_((options.bytes + segment_bytes_ - 1) / segment_bytes_) {
+    transport::Transport& transport = *parts.group->transport;
+    const int size = transport.size();
+    const int position = (transport.rank() + size - options.root) % size;
+    if (position != 0) in_.emplace(transport, (transport.rank() + size - 1) % size, parts.tag);
+    if (position + 1 != size) out_.emplace(transport, (transport.rank() + 1) % size, parts.tag);
+  }
 
   [[nodiscard]] std::vector<Rank> waiting_for() const override {
-    if (position_ != 0 && received_ < segments_) return {left()};
-    if (sent_ < sending_) return {right()};
+    if (here() < segments_) return {in_->from()};
+    if (out_ && out_->done() < segments_) return {out_->to()};
     return {};
   }
 
  private:
-  static constexpr std::size_t kWindow = 4;
-  using Transfers = std::vector<std::unique_ptr<transport::Transfer>>;
-
-  [[nodiscard]] Rank left() const { return (transport_.rank() + transport_.size() - 1) % transport_.size(); }
-  [[nodiscard]] Rank right() const { return (transport_.rank() + 1) % transport_.size(); }
   [[nodiscard]] std::span<std::byte> segment(std::size_t index) const {
     const std::size_t begin = index * segment_bytes_;
     return {options_.data + begin, std::min(segment_bytes_, options_.bytes - begin)};
   }
-
-  [[nodiscard]] bool received(std::size_t index) {
-    return has_come(*receives_[index % kWindow], segment(index).size(), left());
-  }
+  [[nodiscard]] std::size_t here() const { return in_ ? in_->taken() : segments_; }
 
   bool step() override {
-    const bool sends = position_ + 1 < transport_.size();
-    bool moved = true;
-    while (moved) {
+    for (bool moved = true; moved;) {
       moved = false;
-      if (position_ == 0) received_ = segments_;
-      for (; posted_ < segments_ && position_ != 0 && posted_ < received_ + kWindow; ++posted_, moved = true) {
-        receives_[posted_ % kWindow] = transport_.receive(left(), tag_, segment(posted_));
-      }
-      for (; received_ < posted_ && received(received_); moved = true) {
-        receives_[received_++ % kWindow].reset();
-      }
-      for (; sends && sending_ < received_ && sending_ < sent_ + kWindow; ++sending_, moved = true) {
-        sends_[sending_ % kWindow] = transport_.send(right(), tag_, segment(sending_));
-      }
-      for (; sent_ < sending_ && sends_[sent_ % kWindow]->test(); moved = true) sends_[sent_++ % kWindow].reset();
+      for (; in_ && in_->posted() < segments_ && in_->has_room(); moved = true) in_->post(segment(in_->posted()));
+      for (; in_ && in_->has_come(); moved = true) in_->take();
+      if (!out_) continue;
+      moved |= out_->reap();
+      for (; out_->begun() < here() && out_->has_room(); moved = true) out_->send(segment(out_->begun()));
     }
-    return received_ == segments_ && (!sends || sent_ == segments_);
+    return here() == segments_ && (!out_ || out_->done() == segments_);
   }
 
-  transport::Transport& transport_;
   BroadcastOptions options_;
-  transport::Tag tag_;
   std::size_t segment_bytes_;
   std::size_t segments_;
-  int position_;  // in the chain; the root is 0
-  std::size_t posted_ = 0;
-  std::size_t received_ = 0;
-  std::size_t sending_ = 0;
-  std::size_t sent_ = 0;
-  Transfers receives_{kWindow};
-  Transfers sends_{kWindow};
+  std::optional<SegmentReceiver> in_;  // not at the root
+  std::optional<SegmentSender> out_;   // not at the end
 };
 
 }  // namespace
 
-std::unique_ptr<Operation> start_chain_broadcast(const RingParts& parts, const BroadcastOptions& options) {
+std::unique_ptr<Operation> start_chain_broadcast(const NetworkParts& parts, const BroadcastOptions& options) {
   return std::make_unique<ChainBroadcast>(parts, options);
 }
 

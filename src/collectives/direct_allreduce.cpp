@@ -23,6 +23,8 @@
 
 #include <algorithm>
 
+#include "collectives/direct_meeting.h"
+
 namespace kolo::collectives {
 namespace {
 
@@ -34,6 +36,7 @@ class DirectAllreduce final : public QueuedMachine {
         buffer_(*buffer),
         options_(options),
         rank_(this->group().rank()),
+        meeting_(*buffer, rank_),
         size_(static_cast<std::size_t>(this->group().size())),
         element_(size_of(options.dtype)),
         slice_(part_of(options.count, static_cast<int>(size_), rank_, line_grain(options.dtype))),
@@ -42,58 +45,30 @@ class DirectAllreduce final : public QueuedMachine {
                 size_ * options.count * element_ > tuning.fetching_up_to ? -1 : rank_} {}
 
   [[nodiscard]] std::vector<Rank> waiting_for() const override {
-    std::vector<Rank> missing;
-    if (phase_ != Phase::arrive && phase_ != Phase::done) return missing;
-    for (std::size_t r = 0; r < size_; ++r) {
-      if (counter(r).load(std::memory_order_acquire) < sequence_) missing.push_back(static_cast<Rank>(r));
-    }
-    return missing;
+    return phase_ == Phase::arrive || phase_ == Phase::done ? meeting_.missing() : std::vector<Rank>{};
   }
 
  private:
   enum class Phase { publish, arrive, reduce, done };
 
   bool turn() override {
-    if (phase_ == Phase::publish) publish();
+    if (phase_ == Phase::publish) {
+      meeting_.arrive(options_.flags.words);
+      phase_ = Phase::arrive;
+    }
     if (phase_ == Phase::arrive) {
-      if (!everybody()) return false;
+      if (!meeting_.all_arrived()) return false;
       enter_reduction();
     }
     if (phase_ == Phase::reduce && !reduce_piece()) return false;
-    return phase_ == Phase::done && everybody();
-  }
-
-  [[nodiscard]] std::atomic<std::uint64_t>& counter(std::size_t r) const {
-    return phase_ == Phase::done ? buffer_.control[r]->done : buffer_.control[r]->arrived;
-  }
-
-  bool everybody() {
-    while (here_ < size_ && counter(here_).load(std::memory_order_acquire) >= sequence_) ++here_;
-    return here_ == size_;
-  }
-
-  void enter(Phase phase) {
-    phase_ = phase;
-    here_ = 0;
-  }
-
-  void publish() {
-    sequence_ = ++buffer_.started;
-    DirectControl& mine = *buffer_.control[static_cast<std::size_t>(rank_)];
-    std::copy(options_.flags.words.begin(), options_.flags.words.end(), mine.flags);
-    enter(Phase::arrive);
-    mine.arrived.store(sequence_, std::memory_order_release);
+    return phase_ == Phase::done && meeting_.all_done();
   }
 
   void enter_reduction() {
-    for (std::size_t w = 0; w < options_.flags.words.size(); ++w) {
-      std::uint64_t all = 0;
-      for (const DirectControl* control : buffer_.control) all |= control->flags[w];
-      options_.flags.words[w] = all;
-    }
+    meeting_.combine(options_.flags.words);
     const bool veto = !options_.flags.words.empty() && (options_.flags.words[0] & options_.flags.veto) != 0;
     next_ = veto ? slice_.end : slice_.begin;
-    enter(Phase::reduce);
+    phase_ = Phase::reduce;
   }
 
   // True once the slice is reduced, and that is published.
@@ -111,22 +86,21 @@ class DirectAllreduce final : public QueuedMachine {
       group().moved = true;
       if (next_ < slice_.end) return false;
     }
-    enter(Phase::done);
-    buffer_.control[static_cast<std::size_t>(rank_)]->done.store(sequence_, std::memory_order_release);
+    phase_ = Phase::done;
+    meeting_.depart();
     return true;
   }
 
   DirectBuffer& buffer_;
   AllreduceOptions options_;
   Rank rank_;
+  DirectMeeting meeting_;
   std::size_t size_;
   std::size_t element_;
   Range slice_;
   std::size_t piece_;  // elements
   Reduction::Stores stores_;
   Phase phase_ = Phase::publish;
-  std::uint64_t sequence_ = 0;
-  std::size_t here_ = 0;  // ranks below this one have been seen in this phase
   std::size_t next_ = 0;
   std::vector<std::byte*> columns_;
 };

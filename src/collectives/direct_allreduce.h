@@ -17,6 +17,8 @@ struct DirectControl {
   alignas(kCacheLine) std::atomic<std::uint64_t> arrived;
   std::uint64_t flags[kMaxFlagWords];
   alignas(kCacheLine) std::atomic<std::uint64_t> done;
+  // With other hosts in the operation: the OR over all of them, published by `done`; local rank 0's counts.
+  std::uint64_t verdict[kMaxFlagWords];
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 

@@ -1,13 +1,13 @@
 // Barrier over a Transport: dissemination of nothing.
 #include "collectives/dissemination.h"
-#include "collectives/ring.h"
+#include "collectives/network.h"
 
 namespace kolo::collectives {
 namespace {
 
 class DisseminationBarrier final : public Machine {
  public:
-  explicit DisseminationBarrier(const RingParts& parts)
+  explicit DisseminationBarrier(const NetworkParts& parts)
       : Machine(parts.group), rounds_(*parts.group->transport, parts.tag, {}) {}
   [[nodiscard]] std::vector<Rank> waiting_for() const override { return rounds_.waiting_for(); }
 
@@ -18,7 +18,7 @@ class DisseminationBarrier final : public Machine {
 
 }  // namespace
 
-std::unique_ptr<Operation> start_dissemination_barrier(const RingParts& parts) {
+std::unique_ptr<Operation> start_dissemination_barrier(const NetworkParts& parts) {
   return std::make_unique<DisseminationBarrier>(parts);
 }
 

@@ -2,7 +2,31 @@
 
 #include <unistd.h>
 
+#include "kernels/scale_copy.h"
+
 namespace kolo::collectives {
+
+void combine(const Reduction& reduction, std::span<const std::byte* const> partials, std::byte* out, std::size_t count,
+             bool last, int ranks) {
+  kernels::ReduceArguments arguments;
+  arguments.inputs = partials;
+  arguments.outputs = {&out, 1};
+  arguments.count = count;
+  arguments.dtype = reduction.dtype;
+  arguments.op = reduction.op;
+  arguments.postscale = last ? reduction.postscale : 1.0;
+  if (reduction.op == ReduceOp::average) {
+    const bool boolean = reduction.dtype == DType::boolean;
+    arguments.op = boolean ? ReduceOp::min : last ? ReduceOp::average : ReduceOp::sum;
+    arguments.divisor = last && !boolean ? ranks : 1;
+  }
+  kernels::reduce(arguments);
+}
+
+void prescale_in_place(const Reduction& reduction, std::byte* data, std::size_t count) {
+  if (reduction.prescale == 1.0) return;
+  kernels::scale_copy(data, reduction.dtype, data, reduction.dtype, count, reduction.prescale);
+}
 
 std::size_t last_level_cache_bytes() {
   constexpr std::size_t kFallback = std::size_t{32} << 20;

@@ -65,6 +65,14 @@ struct Reduction {
   }
 };
 
+// One step of a reduction that happens in several: combines partial results into `out`, which may be one of them. No
+// prescale: each contribution got it before. `last`: `out` is the result over all `ranks`, so an average is divided and
+// everything postscaled.
+void combine(const Reduction& reduction, std::span<const std::byte* const> partials, std::byte* out, std::size_t count,
+             bool last, int ranks);
+// The prescale, of a contribution that is combined in steps.
+void prescale_in_place(const Reduction& reduction, std::byte* data, std::size_t count);
+
 [[nodiscard]] inline Reduction reduction_of(const AllreduceOptions& options) {
   return {options.dtype, options.op, options.prescale, options.postscale};
 }

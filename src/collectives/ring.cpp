@@ -11,9 +11,16 @@
 //   step 3  0 --block 0--> 1 --block 1--> 2 --block 2--> 3 --block 3--> 0       allgather begins
 //   step 4, 5 ...
 //
-// Blocks move in segments, so that a segment of step t+1 leaves as soon as the same segment of step t has come in, and
-// both directions of a link are busy at once. Segments of one step follow each other on one tag; empty ones are not
-// sent.
+// Cost: 2 (p-1) (alpha + S beta) + 2 (p-1)/p N beta + (p-1)/p N gamma, with segments of S bytes.
+//
+// Blocks move in segments: a segment of step t+1 leaves as soon as the same segment of step t has come in, several are
+// in flight, and a rank sends to the right while it receives from the left. So both directions of its link are busy all
+// the time, with two ranks (whose neighbours are one and the same) as with many. Segments of one step follow each other
+// on one tag; empty ones are not sent.
+//
+// A second ring the other way round, with half the data each, would gain nothing where every rank has one full-duplex
+// link to a switch: it sends 2(p-1)/p N over that link however that is shared between neighbours, and the steps
+// stay 2(p-1). It doubles the rate only where each pair of neighbours has a cable of its own.
 //
 // A block's partial sums pass through ranks in ring order, in the element type: 16-bit types are rounded at each hop
 // (p-1 roundings, where the direct algorithm rounds once). The owner computes the final value and everybody copies it:
@@ -25,7 +32,6 @@
 #include <numeric>
 
 #include "collectives/expected_message.h"
-#include "kernels/scale_copy.h"
 
 namespace kolo::collectives {
 
@@ -113,32 +119,16 @@ bool Ring::take_received() {
 }
 
 void Ring::prescale(const Range& elements) {
-  if (plan_.reduction.prescale == 1.0) return;
-  std::byte* at = plan_.data + elements.begin * element_;
-  const DType dtype = plan_.reduction.dtype;
-  kernels::scale_copy(at, dtype, at, dtype, elements.size(), plan_.reduction.prescale);
+  prescale_in_place(plan_.reduction, plan_.data + elements.begin * element_, elements.size());
 }
 
 void Ring::reduce_received(const Item& now, const std::byte* received) {
   const Range elements = range(block_received(now.step), now.segment);
   prescale(elements);
-  const bool last = now.step + 2 == static_cast<std::size_t>(size_);
   std::byte* own = plan_.data + elements.begin * element_;
-  const std::byte* const inputs[] = {received, own};
-  const Reduction& wanted = plan_.reduction;
-  kernels::ReduceArguments arguments;
-  arguments.inputs = inputs;
-  arguments.outputs = {&own, 1};
-  arguments.count = elements.size();
-  arguments.dtype = wanted.dtype;
-  arguments.op = wanted.op;
-  arguments.postscale = last ? wanted.postscale : 1.0;
-  if (wanted.op == ReduceOp::average) {
-    const bool boolean = wanted.dtype == DType::boolean;
-    arguments.op = boolean ? ReduceOp::min : last ? ReduceOp::average : ReduceOp::sum;
-    arguments.divisor = last && !boolean ? size_ : 1;
-  }
-  kernels::reduce(arguments);
+  const std::byte* const partials[] = {received, own};
+  const bool last = now.step + 2 == static_cast<std::size_t>(size_);
+  combine(plan_.reduction, partials, own, elements.size(), last, size_);
 }
 
 bool Ring::post_sends() {

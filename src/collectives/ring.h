@@ -72,18 +72,4 @@ class Ring {
   std::vector<std::unique_ptr<transport::Transfer>> sends_{kWindow};
 };
 
-// Operations built on it.
-struct RingParts {
-  std::shared_ptr<Group> group;
-  transport::Tag tag = 0;
-  std::size_t segment_bytes = 60 * 1024;
-};
-[[nodiscard]] std::unique_ptr<Operation> start_ring_allreduce(const RingParts& parts, const AllreduceOptions& options);
-[[nodiscard]] std::unique_ptr<Operation> start_ring_allgather(const RingParts& parts, const AllgatherOptions& options);
-[[nodiscard]] std::unique_ptr<Operation> start_ring_reduce_scatter(const RingParts& parts,
-                                                                   const ReduceScatterOptions& options);
-// A pipelined chain along the ring, from the root on.
-[[nodiscard]] std::unique_ptr<Operation> start_chain_broadcast(const RingParts& parts, const BroadcastOptions& options);
-[[nodiscard]] std::unique_ptr<Operation> start_dissemination_barrier(const RingParts& parts);
-
 }  // namespace kolo::collectives

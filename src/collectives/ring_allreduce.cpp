@@ -1,17 +1,14 @@
 // Allreduce and reduce-scatter and allgather as the ring's whole and halves.
 //
-//   allreduce        flags by dissemination (ceil(log2 p) small messages); unless vetoed: ring, in place
+//   allreduce        flags by dissemination; unless vetoed, both halves of the ring, in place
 //   reduce-scatter   the input is copied, the first half of the ring runs on the copy, the own block is copied out
 //   allgather        the second half, on blocks as uneven as the caller's
-//
-// Flags go first and alone, so that a veto is known everywhere before anything has changed. An average of integers
-// shorter than 64 bits travels as 64-bit integers: its partial sums would not fit.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <optional>
 
-#include "collectives/dissemination.h"
+#include "collectives/flagged_allreduce.h"
 #include "collectives/ring.h"
 #include "collectives/widen.h"
 
@@ -25,59 +22,20 @@ std::vector<std::size_t> even_blocks(std::size_t count, int size, DType dtype) {
   return blocks;
 }
 
-bool needs_wide_sums(DType dtype, ReduceOp op) { return op == ReduceOp::average && can_widen(dtype); }
-
-class RingAllreduce final : public Machine {
+// Both halves, as FlaggedAllreduce has it.
+class AllreduceRing : public Ring {
  public:
-  RingAllreduce(const RingParts& parts, const AllreduceOptions& options)
-      : Machine(parts.group), parts_(parts), options_(options) {
-    if (!options.flags.words.empty()) flags_.emplace(*parts.group->transport, parts.tag, options.flags.words);
-  }
-
-  [[nodiscard]] std::vector<Rank> waiting_for() const override {
-    if (ring_) return ring_->waiting_for();
-    return flags_ ? flags_->waiting_for() : std::vector<Rank>{};
-  }
-
- private:
-  bool step() override {
-    if (flags_ && !flags_->advance()) return false;
-    if (!ring_) {
-      const FlagWords& flags = options_.flags;
-      if (!flags.words.empty() && (flags.words[0] & flags.veto) != 0) return true;
-      if (options_.count == 0) return true;
-      begin_ring();
-    }
-    if (!ring_->advance()) return false;
-    if (!wide_.empty()) narrow(wide_.data(), options_.dtype, options_.count, options_.data);
-    return true;
-  }
-
-  void begin_ring() {
-    Ring::Plan plan;
-    plan.data = options_.data;
-    plan.reduction = reduction_of(options_);
-    plan.segment_bytes = parts_.segment_bytes;
-    if (needs_wide_sums(options_.dtype, options_.op)) {
-      wide_.resize(options_.count);
-      widen(options_.data, options_.dtype, options_.count, wide_.data());
-      plan.data = reinterpret_cast<std::byte*>(wide_.data());
-      plan.reduction.dtype = DType::i64;
-    }
-    plan.blocks = even_blocks(options_.count, group().size(), plan.reduction.dtype);
-    ring_.emplace(*group().transport, parts_.tag, std::move(plan));
-  }
-
-  RingParts parts_;
-  AllreduceOptions options_;
-  std::optional<Dissemination> flags_;
-  std::optional<Ring> ring_;
-  std::vector<std::int64_t> wide_;
+  AllreduceRing(transport::Transport& transport, const AllreducePlan& plan)
+      : Ring(transport, plan.tag,
+             {.data = plan.data,
+              .blocks = even_blocks(plan.count, transport.size(), plan.reduction.dtype),
+              .reduction = plan.reduction,
+              .segment_bytes = plan.segment_bytes}) {}
 };
 
 class RingAllgather final : public Machine {
  public:
-  RingAllgather(const RingParts& parts, const AllgatherOptions& options) : Machine(parts.group) {
+  RingAllgather(const NetworkParts& parts, const AllgatherOptions& options) : Machine(parts.group) {
     const auto self = static_cast<std::size_t>(group().rank());
     std::byte* own = options.output +
                      std::accumulate(options.counts.begin(), options.counts.begin() + group().rank(), std::size_t{0});
@@ -99,7 +57,7 @@ class RingAllgather final : public Machine {
 
 class RingReduceScatter final : public Machine {
  public:
-  RingReduceScatter(const RingParts& parts, const ReduceScatterOptions& options)
+  RingReduceScatter(const NetworkParts& parts, const ReduceScatterOptions& options)
       : Machine(parts.group), options_(options), wide_(needs_wide_sums(options.dtype, options.op)) {
     const std::size_t count = std::accumulate(options.counts.begin(), options.counts.end(), std::size_t{0});
     Ring::Plan plan;
@@ -141,15 +99,15 @@ class RingReduceScatter final : public Machine {
 
 }  // namespace
 
-std::unique_ptr<Operation> start_ring_allreduce(const RingParts& parts, const AllreduceOptions& options) {
-  return std::make_unique<RingAllreduce>(parts, options);
+std::unique_ptr<Operation> start_ring_allreduce(const NetworkParts& parts, const AllreduceOptions& options) {
+  return std::make_unique<FlaggedAllreduce<AllreduceRing>>(parts, options);
 }
 
-std::unique_ptr<Operation> start_ring_allgather(const RingParts& parts, const AllgatherOptions& options) {
+std::unique_ptr<Operation> start_ring_allgather(const NetworkParts& parts, const AllgatherOptions& options) {
   return std::make_unique<RingAllgather>(parts, options);
 }
 
-std::unique_ptr<Operation> start_ring_reduce_scatter(const RingParts& parts, const ReduceScatterOptions& options) {
+std::unique_ptr<Operation> start_ring_reduce_scatter(const NetworkParts& parts, const ReduceScatterOptions& options) {
   return std::make_unique<RingReduceScatter>(parts, options);
 }
 

@@ -1,16 +1,18 @@
-// Our algorithms: direct on one host, rings over a Transport. Which and why: select.cpp.
+// Our algorithms: direct on one host, the others over a Transport. Which and why: select.cpp.
 #include <algorithm>
 #include <thread>
 #include <utility>
 
 #include "collectives/direct_allreduce.h"
 #include "collectives/lane_operations.h"
-#include "collectives/ring.h"
+#include "collectives/network.h"
+#include "collectives/scattered_allreduce.h"
 #include "comm/complete_operation.h"
 #include "comm/make.h"
 #include "comm/private_buffer.h"
 #include "comm/select.h"
 #include "comm/self_communicator.h"
+#include "comm/shared_buffer.h"
 #include "comm/validate.h"
 #include "kolo/error.h"
 
@@ -19,126 +21,116 @@ namespace {
 
 using namespace collectives;
 
-class SharedBuffer final : public RegisteredBuffer {
- public:
-  // `buffer` is shared with the operations on it, which may be abandoned and then outlive this.
-  SharedBuffer(std::shared_ptr<DirectBuffer> buffer, Rank rank) : buffer_(std::move(buffer)), rank_(rank) {}
-  [[nodiscard]] std::span<std::byte> data() noexcept override {
-    return {buffer_->memory[static_cast<std::size_t>(rank_)], buffer_->bytes};
+Surroundings surroundings_of(const AlgorithmicParts& parts) {
+  if (parts.transport == nullptr) throw UsageError("an algorithmic communicator needs a transport");
+  if (parts.shared_memory != nullptr && (parts.shared_memory->local_size() != parts.transport->size() ||
+                                         parts.shared_memory->local_rank() != parts.transport->rank())) {
+    throw UsageError("an algorithmic communicator's shared memory must span exactly its group");
   }
-  [[nodiscard]] const std::shared_ptr<DirectBuffer>& direct() const noexcept { return buffer_; }
-
- private:
-  std::shared_ptr<DirectBuffer> buffer_;
-  Rank rank_;
-};
-
-std::size_t round_up(std::size_t bytes) { return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine; }
+  Surroundings surroundings;
+  surroundings.size = parts.transport->size();
+  surroundings.shared_memory = parts.shared_memory != nullptr;
+  surroundings.hosts = parts.hosts != 0 ? parts.hosts : surroundings.shared_memory ? 1 : surroundings.size;
+  surroundings.sharing = parts.sharing;
+  surroundings.segment_bytes = parts.ring_segment_bytes;
+  return surroundings;
+}
 
 class AlgorithmicCommunicator final : public Communicator {
  public:
-  explicit AlgorithmicCommunicator(const AlgorithmicParts& parts) : parts_(parts), group_(std::make_shared<Group>()) {
-    if (parts.transport == nullptr) throw UsageError("an algorithmic communicator needs a transport");
+  explicit AlgorithmicCommunicator(const AlgorithmicParts& parts)
+      : parts_(parts), group_(std::make_shared<Group>()), chooser_(surroundings_of(parts), parts.costs) {
     group_->transport = parts.transport;
     group_->counters = parts.counters;
-    surroundings_.size = parts.transport->size();
-    surroundings_.shared_memory = parts.shared_memory != nullptr;
-    if (parts.shared_memory != nullptr && (parts.shared_memory->local_size() != parts.transport->size() ||
-                                           parts.shared_memory->local_rank() != parts.transport->rank())) {
-      throw UsageError("an algorithmic communicator's shared memory must span exactly its group");
-    }
+    // A look at a network costs more than yielding, and whoever is to answer may wait for this core.
     const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
-    const bool crowded = surroundings_.shared_memory && static_cast<unsigned>(size()) > cores;
-    spin_iterations_ = crowded ? std::min(parts.spin_iterations, 20) : parts.spin_iterations;
+    const bool alone = shared_memory() && static_cast<unsigned>(size()) <= cores;
+    spin_iterations_ = alone ? parts.spin_iterations : std::min(parts.spin_iterations, 50);
   }
 
   [[nodiscard]] Rank rank() const noexcept override { return parts_.transport->rank(); }
-  [[nodiscard]] int size() const noexcept override { return surroundings_.size; }
+  [[nodiscard]] int size() const noexcept override { return chooser_.surroundings().size; }
 
   std::unique_ptr<Operation> start(const AllreduceOptions& options) override {
     validate(options);
-    Way way = select_way(options, surroundings_);
+    Way way = chooser_.way(options);
     // Lanes are memory that all ranks make together: not from here, where ranks may be at different points of their
     // lists.
     if (way == Way::lanes && options.registered != nullptr && lanes_ == nullptr) way = Way::in_place;
     switch (way) {
       case Way::alone:
         return allreduce_alone(options);
-      case Way::ring:
-        return begun(start_ring_allreduce(ring_parts(), options));
+      case Way::in_place:
+        return begun(start_direct_allreduce(group_, direct_buffer_of(options), options));
       case Way::lanes:
         return begun(start_lane_allreduce(group_, lanes(), options));
       case Way::sliced_lanes:
         return begun(start_lane_sliced_allreduce(group_, lanes(), options));
-      case Way::in_place:
+      case Way::ring:
+        return begun(start_ring_allreduce(network_parts(), options));
+      case Way::tree:
+        return begun(start_tree_allreduce(network_parts(), options));
+      case Way::halving_doubling:
+        return begun(start_halving_doubling_allreduce(network_parts(), options));
+      case Way::recursive_doubling:
+        return begun(start_recursive_doubling_allreduce(network_parts(), options));
+      case Way::hierarchical:
         break;
     }
-    const auto* shared = dynamic_cast<const SharedBuffer*>(options.registered);
-    if (shared == nullptr) throw UsageError("allreduce: the registered buffer belongs to another communicator");
-    return begun(start_direct_allreduce(group_, shared->direct(), options));
+    throw UsageError("allreduce: algorithm hierarchical is another communicator's");
+  }
+
+  [[nodiscard]] bool can_scatter() const noexcept override { return shared_memory() && size() > 1; }
+
+  std::unique_ptr<Operation> start_scattered(const AllreduceOptions& options, const Scattering& scattering) override {
+    if (!can_scatter()) return Communicator::start_scattered(options, scattering);
+    validate(options);
+    const ScatteredBuffers buffers{direct_buffer_of(options), direct_buffer_of(scattering.home)};
+    return begun(start_scattered_allreduce(group_, buffers, options, scattering));
   }
 
   std::unique_ptr<Operation> start(const BroadcastOptions& options) override {
     validate(options, size());
     if (size() == 1 || options.bytes == 0) return std::make_unique<CompleteOperation>();
-    return begun(surroundings_.shared_memory ? start_lane_broadcast(group_, lanes(), options)
-                                             : start_chain_broadcast(ring_parts(), options));
+    if (shared_memory()) return begun(start_lane_broadcast(group_, lanes(), options));
+    return begun(chooser_.spread(options.bytes) == Spread::tree ? start_tree_broadcast(network_parts(), options)
+                                                                : start_chain_broadcast(network_parts(), options));
   }
 
   std::unique_ptr<Operation> start(const AllgatherOptions& options) override {
     validate(options, size(), rank());
     if (size() == 1) return allgather_alone(options);
-    return begun(surroundings_.shared_memory ? start_lane_allgather(group_, lanes(), options)
-                                             : start_ring_allgather(ring_parts(), options));
+    return begun(shared_memory() ? start_lane_allgather(group_, lanes(), options)
+                                 : start_ring_allgather(network_parts(), options));
   }
 
   std::unique_ptr<Operation> start(const ReduceScatterOptions& options) override {
     validate(options, size(), rank());
     if (size() == 1) return reduce_scatter_alone(options);
-    return begun(surroundings_.shared_memory ? start_lane_reduce_scatter(group_, lanes(), options)
-                                             : start_ring_reduce_scatter(ring_parts(), options));
+    return begun(shared_memory() ? start_lane_reduce_scatter(group_, lanes(), options)
+                                 : start_ring_reduce_scatter(network_parts(), options));
   }
 
   std::unique_ptr<Operation> start_barrier() override {
     if (size() == 1) return std::make_unique<CompleteOperation>();
-    return begun(surroundings_.shared_memory ? start_lane_barrier(group_, lanes())
-                                             : start_dissemination_barrier(ring_parts()));
+    return begun(shared_memory() ? start_lane_barrier(group_, lanes()) : start_dissemination_barrier(network_parts()));
   }
 
-  // One region: | control 0 | buffer 0 | control 1 | buffer 1 | ... in every rank's slot.
   std::vector<std::unique_ptr<RegisteredBuffer>> allocate(std::span<const std::size_t> sizes,
                                                           std::chrono::milliseconds timeout) override {
-    if (!surroundings_.shared_memory || size() == 1) return make_private_buffers(sizes);
+    if (!shared_memory() || size() == 1) return make_private_buffers(sizes);
     if (lanes_ == nullptr) lanes_ = make_lanes(*parts_.shared_memory, timeout);
-    std::size_t total = 0;
-    for (const std::size_t bytes : sizes) total += sizeof(DirectControl) + round_up(bytes);
-    std::vector<std::unique_ptr<RegisteredBuffer>> buffers;
-    if (sizes.empty()) return buffers;
-    // Shared: the mapping lives until the last of its buffers, and of the operations on them, is gone.
-    const std::shared_ptr<transport::SharedRegion> region = parts_.shared_memory->allocate(total, timeout);
-    std::size_t offset = 0;
-    for (const std::size_t bytes : sizes) {
-      auto buffer = std::make_shared<DirectBuffer>();
-      buffer->region = region;
-      buffer->bytes = bytes;
-      for (const std::span<std::byte> slot : region->slots()) {
-        buffer->control.push_back(reinterpret_cast<DirectControl*>(slot.data() + offset));
-        buffer->memory.push_back(slot.data() + offset + sizeof(DirectControl));
-      }
-      buffers.push_back(std::make_unique<SharedBuffer>(std::move(buffer), rank()));
-      offset += sizeof(DirectControl) + round_up(bytes);
-    }
-    return buffers;
+    return allocate_shared_buffers(*parts_.shared_memory, sizes, timeout);
   }
 
   [[nodiscard]] Choice explain(const AllreduceOptions& options) const override {
-    return select(options, surroundings_).choice;
+    return chooser_.select(options).choice;
   }
 
   // Shared memory rings no bell: while something waits there, sleep only shortly.
   void wait_for_activity(std::chrono::microseconds at_most) override {
     constexpr std::chrono::microseconds kNap{100};
-    parts_.transport->wait_for_activity(surroundings_.shared_memory ? std::min(at_most, kNap) : at_most);
+    parts_.transport->wait_for_activity(shared_memory() ? std::min(at_most, kNap) : at_most);
   }
   [[nodiscard]] bool moved() noexcept override { return std::exchange(group_->moved, false); }
 
@@ -147,8 +139,14 @@ class AlgorithmicCommunicator final : public Communicator {
     if (group_->pending.size() > 1) group_->advance_all();
   }
   [[nodiscard]] int spin_iterations() const noexcept override { return spin_iterations_; }
+  // A peer far away is not hastened by it, and not every scheduler gives the core to whom it was meant for.
+  [[nodiscard]] std::chrono::microseconds yield_time() const noexcept override {
+    return shared_memory() ? Communicator::yield_time() : std::chrono::microseconds(100);
+  }
 
  private:
+  [[nodiscard]] bool shared_memory() const noexcept { return chooser_.surroundings().shared_memory; }
+
   // Lets a new operation show its data at once. An error is kept by the operation and comes back from its advance().
   std::unique_ptr<Operation> begun(std::unique_ptr<Operation> operation) {
     try {
@@ -158,9 +156,9 @@ class AlgorithmicCommunicator final : public Communicator {
     return operation;
   }
 
-  RingParts ring_parts() {
+  NetworkParts network_parts() {
     const transport::Tag tag = parts_.first_tag + next_tag_;
-    next_tag_ = (next_tag_ + 1) % parts_.tag_count;
+    next_tag_ = (next_tag_ + kTagsPerOperation) % parts_.tag_count;
     return {group_, tag, parts_.ring_segment_bytes};
   }
 
@@ -172,7 +170,7 @@ class AlgorithmicCommunicator final : public Communicator {
 
   AlgorithmicParts parts_;
   std::shared_ptr<Group> group_;
-  Surroundings surroundings_;
+  Chooser chooser_;
   int spin_iterations_ = 0;
   transport::Tag next_tag_ = 0;
   std::shared_ptr<Lanes> lanes_;  // shared with operations, which may be abandoned and then outlive this

@@ -18,6 +18,11 @@ std::string names_of(const std::vector<Rank>& ranks) {
 
 }  // namespace
 
+std::unique_ptr<Operation> Communicator::start_scattered(const AllreduceOptions& /*options*/,
+                                                         const Scattering& /*scattering*/) {
+  throw UsageError("a scattered allreduce needs ranks that reach each other's memory: all on one host");
+}
+
 // True once complete. Looks afresh as long as something moves.
 bool Communicator::spin(Operation& operation) {
   const int spins = spin_iterations();
@@ -34,12 +39,12 @@ void Communicator::drive(Operation& operation, std::chrono::milliseconds timeout
   if (spin(operation)) return;
   using namespace std::chrono_literals;
   const base::Deadline deadline(timeout);
-  base::Deadline yielding(2ms);
+  base::Deadline yielding(yield_time());
   while (!operation.advance()) {
     progress();
     if (moved()) {
       if (spin(operation)) return;
-      yielding = base::Deadline(2ms);
+      yielding = base::Deadline(yield_time());
     }
     if (!yielding.passed()) {
       std::this_thread::yield();
@@ -51,7 +56,7 @@ void Communicator::drive(Operation& operation, std::chrono::milliseconds timeout
                          " ms on rank " + std::to_string(rank()) + "; waiting for " + names_of(missing);
       throw TimeoutError(std::move(missing), text);
     }
-    wait_for_activity(200us);
+    wait_for_activity(1ms);
   }
 }
 

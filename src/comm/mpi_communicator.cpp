@@ -65,6 +65,8 @@ MPI_Op mpi_op(DType dtype, ReduceOp op) {
       return MPI_MIN;
     case ReduceOp::max:
       return MPI_MAX;
+    case ReduceOp::product:
+      return boolean ? MPI_MIN : MPI_PROD;
   }
   throw UsageError("unknown reduction");
 }

@@ -1,34 +1,64 @@
 #pragma once
-// Which algorithm runs an allreduce. Fixed constants and nothing measured, so that all ranks choose alike and runs
-// repeat bitwise.
+// Which algorithm runs an allreduce or a broadcast: the cheapest that can be had, by the cost model. All ranks of a
+// group must be given the same surroundings and constants: a choice that differs between ranks is a hang.
+#include <optional>
+#include <vector>
+
+#include "comm/cost_model.h"
 #include "kolo/communicator.h"
 
 namespace kolo::comm {
-
-struct Surroundings {
-  int size = 1;
-  bool shared_memory = false;  // all ranks on one host, with memory that all of them have mapped
-};
-
-enum class Way {
-  alone,
-  in_place,      // direct, on the registered buffer
-  lanes,         // direct, through lanes, one-shot
-  sliced_lanes,  // direct, through lanes, sliced
-  ring,
-};
 
 struct Selection {
   Way way;
   Choice choice;
 };
 
-// Registered data up to this goes through lanes too: one synchronisation instead of two.
+// Registered data up to this goes through lanes too: one synchronisation instead of two. Measured.
 inline constexpr std::size_t kSmallRegisteredBytes = 2048;
+// Private data of two ranks on one host, longer than the first and up to the second, is exchanged in messages over
+// shared memory: halving moves less than showing everything in lanes, until it does not fit the caches. Measured.
+inline constexpr std::size_t kPairHalvesAbove = 32 * 1024;
+inline constexpr std::size_t kPairHalvesUpTo = std::size_t{8} << 20;
 
-// Throws UsageError when options.algorithm cannot be had.
-[[nodiscard]] Selection select(const AllreduceOptions& options, const Surroundings& surroundings);
-// For the hot path: the same without the words.
-[[nodiscard]] Way select_way(const AllreduceOptions& options, const Surroundings& surroundings);
+// Where the cheapest way changes is worked out once, when it is made.
+class Chooser {
+ public:
+  Chooser(const Surroundings& surroundings, const CostConstants& constants);
+
+  // For the hot path. Throws UsageError when options.algorithm cannot be had.
+  [[nodiscard]] Way way(const AllreduceOptions& options) const;
+  // The same with the words: what is chosen, what it should take, what comes next.
+  [[nodiscard]] Selection select(const AllreduceOptions& options) const;
+  [[nodiscard]] Spread spread(std::size_t bytes) const;
+  [[nodiscard]] const Surroundings& surroundings() const noexcept { return surroundings_; }
+
+ private:
+  // `way` is the cheapest from `from` bytes on, up to the next.
+  struct Crossover {
+    std::size_t from;
+    Way way;
+  };
+  struct Priced {
+    Way way;
+    double us;
+  };
+
+  [[nodiscard]] std::vector<Crossover> crossovers(bool flags) const;
+  [[nodiscard]] Priced cheapest(const Load& load, std::optional<Way> but = std::nullopt) const;
+  [[nodiscard]] Way asked_for(Algorithm algorithm, const AllreduceOptions& options) const;
+  [[nodiscard]] Way direct_way(const AllreduceOptions& options) const;
+  [[nodiscard]] Way way_on_host(const AllreduceOptions& options) const;
+  [[nodiscard]] std::string words(const AllreduceOptions& options, const Priced& chosen) const;
+
+  Surroundings surroundings_;
+  CostConstants constants_;
+  std::vector<Way> ways_;  // over messages, that can be had here
+  std::vector<Crossover> plain_;
+  std::vector<Crossover> flagged_;
+};
+
+// The constants in a line, fit to print.
+[[nodiscard]] std::string describe(const CostConstants& constants);
 
 }  // namespace kolo::comm

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "contract/contract_data.h"
+#include "contract/scattered_contract.h"
 #include "kolo/error.h"
 
 namespace kolo::test {
@@ -16,7 +17,7 @@ namespace {
 constexpr std::chrono::milliseconds kLimit{60000};
 constexpr DType kTypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8,
                             DType::u8,  DType::i16, DType::i32, DType::i64,  DType::boolean};
-constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max};
+constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max, ReduceOp::product};
 constexpr std::size_t kCounts[] = {0, 1, 2, 7, 63, 64, 65, 1000, 5000, 16500, 65537};
 
 std::string label(const Communicator& comm, DType dtype, ReduceOp op, std::size_t count) {
@@ -24,13 +25,14 @@ std::string label(const Communicator& comm, DType dtype, ReduceOp op, std::size_
          std::string(name_of(dtype)) + " " + std::string(name_of(op)) + " of " + std::to_string(count);
 }
 
-void allreduce_all_types(Communicator& comm, RegisteredBuffer* registered) {
+void allreduce_all_types(Communicator& comm, Algorithm algorithm, RegisteredBuffer* registered) {
   for (const DType dtype : kTypes) {
     for (const ReduceOp op : kOps) {
       for (const std::size_t count : kCounts) {
         if (count > 1000 && op != ReduceOp::sum && op != ReduceOp::average) continue;
-        std::vector<std::byte> data = contribution(dtype, comm.rank(), count);
+        std::vector<std::byte> data = contribution(dtype, comm.rank(), count, op);
         AllreduceOptions options;
+        options.algorithm = algorithm;
         options.data = data.data();
         if (registered != nullptr) {
           options.data = registered->data().data();
@@ -48,9 +50,9 @@ void allreduce_all_types(Communicator& comm, RegisteredBuffer* registered) {
   }
 }
 
-void allreduce_private(Communicator& comm) { allreduce_all_types(comm, nullptr); }
+void allreduce_private(Communicator& comm, Algorithm algorithm) { allreduce_all_types(comm, algorithm, nullptr); }
 
-void allreduce_registered(Communicator& comm) {
+void allreduce_registered(Communicator& comm, Algorithm algorithm) {
   const std::size_t sizes[] = {100, std::size_t{65537} * 8};
   auto buffers = comm.allocate(sizes, kLimit);
   ASSERT_EQ(buffers.size(), 2U);
@@ -59,16 +61,17 @@ void allreduce_registered(Communicator& comm) {
     const auto data = buffer->data();
     EXPECT_TRUE(std::all_of(data.begin(), data.end(), [](std::byte b) { return b == std::byte{0}; }));
   }
-  allreduce_all_types(comm, buffers[1].get());
+  allreduce_all_types(comm, algorithm, buffers[1].get());
   comm.barrier(kLimit);
 }
 
-void parts_of_a_registered_buffer(Communicator& comm) {
+void parts_of_a_registered_buffer(Communicator& comm, Algorithm algorithm) {
   const std::size_t sizes[] = {400000};
   auto buffers = comm.allocate(sizes, kLimit);
   auto* floats = reinterpret_cast<float*>(buffers[0]->data().data());
   for (std::size_t i = 0; i < 100000; ++i) floats[i] = static_cast<float>(value_at(DType::f32, comm.rank(), i));
   AllreduceOptions options;
+  options.algorithm = algorithm;
   options.registered = buffers[0].get();
   options.data = reinterpret_cast<std::byte*>(floats + 12345);
   options.count = 54321;
@@ -82,11 +85,12 @@ void parts_of_a_registered_buffer(Communicator& comm) {
 }
 
 // Scaling before and after: 0.5 and 4 are exact.
-void scales(Communicator& comm) {
+void scales(Communicator& comm, Algorithm algorithm) {
   for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
     for (const std::size_t count : {std::size_t{5}, std::size_t{20000}}) {
       std::vector<std::byte> data = contribution(dtype, comm.rank(), count);
       AllreduceOptions options;
+      options.algorithm = algorithm;
       options.data = data.data();
       options.count = count;
       options.dtype = dtype;
@@ -104,7 +108,7 @@ void scales(Communicator& comm) {
 }
 
 // Inexact data: the result is near the true sum and has the same bits on all ranks.
-void equal_bits_everywhere(Communicator& comm) {
+void equal_bits_everywhere(Communicator& comm, Algorithm algorithm) {
   for (const std::size_t count : {std::size_t{100}, std::size_t{70001}, std::size_t{400003}}) {
     std::vector<float> data(count);
     std::vector<double> sum(count, 0.0);
@@ -118,6 +122,7 @@ void equal_bits_everywhere(Communicator& comm) {
       }
     }
     AllreduceOptions options;
+    options.algorithm = algorithm;
     options.data = reinterpret_cast<std::byte*>(data.data());
     options.count = count;
     comm.allreduce(options, kLimit);
@@ -132,15 +137,17 @@ void equal_bits_everywhere(Communicator& comm) {
   }
 }
 
-AllreduceOptions flagged(std::vector<std::byte>& data, std::vector<std::uint64_t>& words, std::uint64_t veto) {
+AllreduceOptions flagged(Algorithm algorithm, std::vector<std::byte>& data, std::vector<std::uint64_t>& words,
+                         std::uint64_t veto) {
   AllreduceOptions options;
+  options.algorithm = algorithm;
   options.data = data.data();
   options.count = data.size() / sizeof(float);
   options.flags = {words, veto};
   return options;
 }
 
-void flags_are_ored(Communicator& comm) {
+void flags_are_ored(Communicator& comm, Algorithm algorithm) {
   for (const std::size_t words_count : {std::size_t{1}, std::size_t{6}, std::size_t{7}, kMaxFlagWords}) {
     for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{3000}, std::size_t{100000}}) {
       std::vector<std::uint64_t> words(words_count);
@@ -150,7 +157,7 @@ void flags_are_ored(Communicator& comm) {
         for (int r = 0; r < comm.size(); ++r) wanted[w] |= std::uint64_t{1} << (static_cast<std::size_t>(r) + w % 32);
       }
       std::vector<std::byte> data = contribution(DType::f32, comm.rank(), count);
-      comm.allreduce(flagged(data, words, std::uint64_t{1} << 63), kLimit);
+      comm.allreduce(flagged(algorithm, data, words, std::uint64_t{1} << 63), kLimit);
       EXPECT_EQ(words, wanted);
       EXPECT_TRUE(data == reduction(DType::f32, ReduceOp::sum, comm.size(), 0, count)) << count;
     }
@@ -158,7 +165,7 @@ void flags_are_ored(Communicator& comm) {
 }
 
 // Every rank in turn says no; the operation after it works.
-void veto_leaves_data(Communicator& comm) {
+void veto_leaves_data(Communicator& comm, Algorithm algorithm) {
   constexpr std::size_t kCount = 150000;
   const std::size_t sizes[] = {kCount * sizeof(float)};
   auto buffers = comm.allocate(sizes, kLimit);
@@ -166,7 +173,7 @@ void veto_leaves_data(Communicator& comm) {
     for (const std::size_t count : {std::size_t{3}, kCount}) {
       std::vector<std::byte> data = contribution(DType::f32, comm.rank(), count);
       std::vector<std::uint64_t> words = {comm.rank() == round % comm.size() ? 4U : 2U, 7U};
-      AllreduceOptions options = flagged(data, words, 4);
+      AllreduceOptions options = flagged(algorithm, data, words, 4);
       options.prescale = 0.5;
       if (round >= comm.size()) {
         options.registered = buffers[0].get();
@@ -187,7 +194,7 @@ void veto_leaves_data(Communicator& comm) {
   }
 }
 
-void broadcast_from_every_root(Communicator& comm) {
+void broadcast_from_every_root(Communicator& comm, Algorithm /*algorithm*/) {
   for (Rank root = 0; root < comm.size(); ++root) {
     for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{1000}, std::size_t{600001}}) {
       const std::vector<std::byte> wanted = contribution(DType::u8, root, bytes);
@@ -198,7 +205,7 @@ void broadcast_from_every_root(Communicator& comm) {
   }
 }
 
-void allgather_uneven(Communicator& comm) {
+void allgather_uneven(Communicator& comm, Algorithm /*algorithm*/) {
   for (const std::size_t unit : {std::size_t{0}, std::size_t{1}, std::size_t{999}, std::size_t{150000}}) {
     std::vector<std::size_t> counts(static_cast<std::size_t>(comm.size()));
     for (std::size_t r = 0; r < counts.size(); ++r) counts[r] = unit * ((r + 1) % 3);  // some are empty
@@ -221,7 +228,7 @@ void allgather_uneven(Communicator& comm) {
   }
 }
 
-void reduce_scatter_uneven(Communicator& comm) {
+void reduce_scatter_uneven(Communicator& comm, Algorithm /*algorithm*/) {
   for (const DType dtype : kTypes) {
     for (const ReduceOp op : kOps) {
       for (const std::size_t unit : {std::size_t{0}, std::size_t{1}, std::size_t{333}, std::size_t{20000}}) {
@@ -230,7 +237,7 @@ void reduce_scatter_uneven(Communicator& comm) {
         const std::size_t total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
         const std::size_t before = std::accumulate(counts.begin(), counts.begin() + comm.rank(), std::size_t{0});
         const std::size_t own = counts[static_cast<std::size_t>(comm.rank())];
-        const std::vector<std::byte> input = contribution(dtype, comm.rank(), total);
+        const std::vector<std::byte> input = contribution(dtype, comm.rank(), total, op);
         const std::vector<std::byte> copy = input;
         std::vector<std::byte> output(own * size_of(dtype));
         comm.reduce_scatter({input.data(), counts, output.data(), dtype, op}, kLimit);
@@ -242,12 +249,12 @@ void reduce_scatter_uneven(Communicator& comm) {
 }
 
 // Many in a row complete on every rank.
-void barriers_in_a_row(Communicator& comm) {
+void barriers_in_a_row(Communicator& comm, Algorithm /*algorithm*/) {
   for (int i = 0; i < 200; ++i) comm.barrier(kLimit);
 }
 
 // Started in one order on all ranks, waited for in another order on each.
-void any_order_of_completion(Communicator& comm) {
+void any_order_of_completion(Communicator& comm, Algorithm algorithm) {
   constexpr std::size_t kOperations = 6;
   const std::vector<std::size_t> sizes(2, 40000 * sizeof(float));
   auto buffers = comm.allocate(sizes, kLimit);
@@ -256,6 +263,7 @@ void any_order_of_completion(Communicator& comm) {
   std::vector<AllreduceOptions> options(kOperations);
   for (std::size_t k = 0; k < kOperations; ++k) {
     data.push_back(contribution(DType::f32, comm.rank(), k == 1 ? 10 : 40000));
+    options[k].algorithm = algorithm;
     options[k].data = data[k].data();
     options[k].count = data[k].size() / sizeof(float);
     if (k == 0 || k == 5) {
@@ -277,13 +285,14 @@ void any_order_of_completion(Communicator& comm) {
 }
 
 // Several operations on parts of one registered buffer.
-void several_on_one_buffer(Communicator& comm) {
+void several_on_one_buffer(Communicator& comm, Algorithm algorithm) {
   const std::size_t sizes[] = {12 * 4096 * sizeof(float)};
   auto buffers = comm.allocate(sizes, kLimit);
   for (int round = 0; round < 20; ++round) {
     std::vector<std::unique_ptr<Operation>> operations;
     for (std::size_t k = 0; k < 12; ++k) {
       AllreduceOptions options;
+      options.algorithm = algorithm;
       options.registered = buffers[0].get();
       options.data = buffers[0]->data().data() + k * 4096 * sizeof(float);
       options.count = 4096;
@@ -306,7 +315,7 @@ void expect_refused(Communicator& comm, const Options& options) {
   EXPECT_THROW((void)comm.start(options), UsageError);
 }
 
-void misuse_is_refused(Communicator& comm) {
+void misuse_is_refused(Communicator& comm, Algorithm /*algorithm*/) {
   std::vector<float> data(16);
   auto* bytes = reinterpret_cast<std::byte*>(data.data());
   AllreduceOptions options;
@@ -338,7 +347,7 @@ void misuse_is_refused(Communicator& comm) {
   comm.barrier(kLimit);  // and everything still works
 }
 
-void registered_memory_is_checked(Communicator& comm) {
+void registered_memory_is_checked(Communicator& comm, Algorithm /*algorithm*/) {
   const std::size_t sizes[] = {256};
   auto buffers = comm.allocate(sizes, kLimit);
   std::vector<float> elsewhere(64);
@@ -352,29 +361,33 @@ void registered_memory_is_checked(Communicator& comm) {
   comm.barrier(kLimit);
 }
 
-void choice_has_a_reason(Communicator& comm) {
+void choice_has_a_reason(Communicator& comm, Algorithm /*algorithm*/) {
   AllreduceOptions options;
   options.count = 1000;
   EXPECT_FALSE(comm.explain(options).reason.empty());
 }
 
 constexpr ContractCase kCases[] = {
-    {"barriers_in_a_row", barriers_in_a_row},
-    {"allreduce_private", allreduce_private},
-    {"allreduce_registered", allreduce_registered},
-    {"parts_of_a_registered_buffer", parts_of_a_registered_buffer},
-    {"scales", scales},
-    {"equal_bits_everywhere", equal_bits_everywhere},
-    {"flags_are_ored", flags_are_ored},
-    {"veto_leaves_data", veto_leaves_data},
-    {"broadcast_from_every_root", broadcast_from_every_root},
-    {"allgather_uneven", allgather_uneven},
-    {"reduce_scatter_uneven", reduce_scatter_uneven},
-    {"any_order_of_completion", any_order_of_completion},
-    {"several_on_one_buffer", several_on_one_buffer},
-    {"misuse_is_refused", misuse_is_refused},
-    {"registered_memory_is_checked", registered_memory_is_checked},
-    {"choice_has_a_reason", choice_has_a_reason},
+    {"barriers_in_a_row", barriers_in_a_row, false},
+    {"allreduce_private", allreduce_private, true},
+    {"allreduce_registered", allreduce_registered, true},
+    {"parts_of_a_registered_buffer", parts_of_a_registered_buffer, true},
+    {"scales", scales, true},
+    {"equal_bits_everywhere", equal_bits_everywhere, true},
+    {"flags_are_ored", flags_are_ored, true},
+    {"veto_leaves_data", veto_leaves_data, true},
+    {"scattered_all_types", scattered_all_types, false},
+    {"scattered_anew_each_time", scattered_anew_each_time, false},
+    {"scattered_veto_leaves_data", scattered_veto_leaves_data, false},
+    {"scattered_misuse_is_refused", scattered_misuse_is_refused, false},
+    {"broadcast_from_every_root", broadcast_from_every_root, false},
+    {"allgather_uneven", allgather_uneven, false},
+    {"reduce_scatter_uneven", reduce_scatter_uneven, false},
+    {"any_order_of_completion", any_order_of_completion, true},
+    {"several_on_one_buffer", several_on_one_buffer, true},
+    {"misuse_is_refused", misuse_is_refused, false},
+    {"registered_memory_is_checked", registered_memory_is_checked, false},
+    {"choice_has_a_reason", choice_has_a_reason, false},
 };
 
 }  // namespace

@@ -9,7 +9,11 @@ namespace kolo::test {
 
 struct ContractCase {
   const char* name;
-  void (*run)(Communicator& communicator);
+  void (*body)(Communicator& communicator, Algorithm algorithm);
+  bool reduces;  // by the algorithm that is asked for; other cases do not look at it
+  void run(Communicator& communicator, Algorithm algorithm = Algorithm::automatic) const {
+    body(communicator, algorithm);
+  }
 };
 
 [[nodiscard]] std::span<const ContractCase> communicator_contract();

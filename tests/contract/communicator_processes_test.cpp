@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <string>
 
 #include "cluster/make.h"
 #include "comm/make.h"
@@ -22,12 +23,23 @@ void run_all(Communicator& communicator) {
   }
 }
 
+void run_named(Communicator& communicator) {
+  for (const Algorithm algorithm :
+       {Algorithm::ring, Algorithm::tree, Algorithm::halving_doubling, Algorithm::recursive_doubling}) {
+    for (const ContractCase& contract : communicator_contract()) {
+      if (!contract.reduces) continue;
+      SCOPED_TRACE(std::string(contract.name) + ", algorithm " + std::to_string(static_cast<int>(algorithm)));
+      contract.run(communicator, algorithm);
+    }
+  }
+}
+
 TEST(ProcessContract, Mpi) {
   const auto communicator = comm::make_mpi();
   run_all(*communicator);
 }
 
-TEST(ProcessContract, RingOverMpi) {
+TEST(ProcessContract, NetworkAlgorithmsOverMpi) {
   telemetry::Counters counters;
   const auto transport = transport::make_mpi(nullptr, counters);
   comm::AlgorithmicParts parts;
@@ -35,6 +47,7 @@ TEST(ProcessContract, RingOverMpi) {
   parts.counters = &counters;
   const auto communicator = comm::make_algorithmic(parts);
   run_all(*communicator);
+  run_named(*communicator);
 }
 
 class OneHost : public testing::TestWithParam<bool> {};
@@ -50,10 +63,11 @@ TEST_P(OneHost, SharedMemory) {
   parts.counters = &counters;
   const auto communicator = comm::make_algorithmic(parts);
   run_all(*communicator);
+  if (!GetParam()) run_named(*communicator);
 }
 
-INSTANTIATE_TEST_SUITE_P(RingAndDirect, OneHost, testing::Bool(),
-                         [](const auto& it) { return it.param ? "Direct" : "Ring"; });
+INSTANTIATE_TEST_SUITE_P(NetworkAndDirect, OneHost, testing::Bool(),
+                         [](const auto& it) { return it.param ? "Direct" : "Network"; });
 
 }  // namespace
 }  // namespace kolo::test

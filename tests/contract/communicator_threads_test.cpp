@@ -1,6 +1,7 @@
 // The contract for groups of threads: self, and our algorithms with and without shared memory.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,16 +19,17 @@ struct Parameters {
   const ContractCase* contract;
   int ranks;
   bool shared_memory;
+  Algorithm algorithm = Algorithm::automatic;
 };
 
 class ThreadContract : public testing::TestWithParam<Parameters> {};
 
 TEST_P(ThreadContract, Holds) {
-  const auto [contract, ranks, shared] = GetParam();
+  const auto [contract, ranks, shared, algorithm] = GetParam();
   auto transports = transport::make_inproc(ranks);
   auto memories = transport::make_inproc_shared_memory(ranks);
   std::vector<telemetry::Counters> counters(static_cast<std::size_t>(ranks));
-  run_ranks(ranks, [&, contract = contract, shared = shared](int rank) {
+  run_ranks(ranks, [&, contract = contract, shared = shared, algorithm = algorithm](int rank) {
     const auto r = static_cast<std::size_t>(rank);
     comm::AlgorithmicParts parts;
     parts.transport = transports[r].get();
@@ -35,7 +37,7 @@ TEST_P(ThreadContract, Holds) {
     parts.counters = &counters[r];
     parts.first_tag = 1000;
     const auto communicator = comm::make_algorithmic(parts);
-    contract->run(*communicator);
+    contract->run(*communicator, algorithm);
   });
 }
 
@@ -50,8 +52,34 @@ std::vector<Parameters> all_parameters() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Algorithmic, ThreadContract, testing::ValuesIn(all_parameters()), [](const auto& it) {
-  return std::string(it.param.contract->name) + (it.param.shared_memory ? "_direct_" : "_ring_") +
+  return std::string(it.param.contract->name) + (it.param.shared_memory ? "_direct_" : "_network_") +
          std::to_string(it.param.ranks);
+});
+
+struct Named {
+  Algorithm algorithm;
+  const char* name;
+};
+constexpr Named kNamed[] = {{Algorithm::ring, "ring"},
+                            {Algorithm::tree, "tree"},
+                            {Algorithm::halving_doubling, "halving_doubling"},
+                            {Algorithm::recursive_doubling, "recursive_doubling"}};
+
+std::vector<Parameters> named_parameters() {
+  std::vector<Parameters> all;
+  for (const ContractCase& contract : communicator_contract()) {
+    if (!contract.reduces) continue;
+    for (const Named& named : kNamed) {
+      for (const int ranks : {1, 2, 3, 5, 8}) all.push_back({&contract, ranks, false, named.algorithm});
+    }
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Named, ThreadContract, testing::ValuesIn(named_parameters()), [](const auto& it) {
+  const auto* named = std::find_if(std::begin(kNamed), std::end(kNamed),
+                                   [&](const Named& each) { return each.algorithm == it.param.algorithm; });
+  return std::string(it.param.contract->name) + "_" + named->name + "_" + std::to_string(it.param.ranks);
 });
 
 TEST(SelfContract, Holds) {

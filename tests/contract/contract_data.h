@@ -39,8 +39,11 @@ inline void store(std::byte* at, DType dtype, double value) {
 }
 
 // Even numbers up to 2 (10 + 2 (p-1)), so that for 8 ranks every partial sum fits bf16, and p divides every sum.
-inline double value_at(DType dtype, Rank rank, std::size_t i) {
-  if (dtype == DType::boolean) return (i + static_cast<std::size_t>(rank)) % 3 == 0 ? 1 : 0;
+// For a product: twos, ones, and one three, so that it has few digits in every type.
+inline double value_at(DType dtype, Rank rank, std::size_t i, ReduceOp op = ReduceOp::sum) {
+  const bool third = (i + static_cast<std::size_t>(rank)) % 3 == 0;
+  if (dtype == DType::boolean) return third ? 1 : 0;
+  if (op == ReduceOp::product) return static_cast<std::size_t>(rank) == i % 4 ? 3 : third ? 2 : 1;
   return 2.0 * (static_cast<double>(i % 11) + static_cast<double>(rank) * static_cast<double>(i % 3));
 }
 
@@ -54,6 +57,11 @@ inline double expected_at(DType dtype, ReduceOp op, int size, std::size_t i) {
     }
     return op == ReduceOp::sum || op == ReduceOp::max ? any : all;
   }
+  if (op == ReduceOp::product) {
+    double product = 1;
+    for (Rank r = 0; r < size; ++r) product *= value_at(dtype, r, i, op);
+    return product;
+  }
   const double first = value_at(dtype, 0, i);
   const double last = value_at(dtype, size - 1, i);  // linear in the rank
   switch (op) {
@@ -65,13 +73,15 @@ inline double expected_at(DType dtype, ReduceOp op, int size, std::size_t i) {
       return first;
     case ReduceOp::max:
       return last;
+    case ReduceOp::product:
+      break;
   }
   return 0;
 }
 
-inline std::vector<std::byte> contribution(DType dtype, Rank rank, std::size_t count) {
+inline std::vector<std::byte> contribution(DType dtype, Rank rank, std::size_t count, ReduceOp op = ReduceOp::sum) {
   std::vector<std::byte> data(count * size_of(dtype));
-  for (std::size_t i = 0; i < count; ++i) store(data.data() + i * size_of(dtype), dtype, value_at(dtype, rank, i));
+  for (std::size_t i = 0; i < count; ++i) store(data.data() + i * size_of(dtype), dtype, value_at(dtype, rank, i, op));
   return data;
 }
 

@@ -1,7 +1,10 @@
 // The Transport contract with ranks as processes under mpirun: shm and mpi.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <mpi.h>
+#include <sys/resource.h>
 
+#include "base/unique_fd.h"
 #include "cluster/make.h"
 #include "contract/transport_contract.h"
 #include "transport/make.h"
@@ -48,6 +51,54 @@ TEST(TransportProcesses, MpiInPieces) {
   for (const auto& a_case : test::transport_cases()) run_on_all(a_case, *end);
 }
 
+// MPI writes into a receive's memory while nobody looks: what is given up must be taken back from it.
+TEST(TransportProcesses, MpiLeavesTheMemoryOfAnAbandonedReceiveAlone) {
+  telemetry::Counters counters;
+  const auto end = transport::make_mpi(nullptr, counters);
+  const std::size_t size = transport::kMpiPieceBytes;  // room for a whole piece: MPI gets this very memory
+  const test::Bytes first = test::pattern(end->rank(), test::next_of(*end), 1, size - 1);
+  const test::Bytes second = test::pattern(end->rank(), test::next_of(*end), 2, size - 2);
+  test::Bytes given_up(size + 100);
+  test::Bytes in(size + 100);
+  auto abandoned = end->receive(test::previous_of(*end), 31, given_up);
+  const auto receive = end->receive(test::previous_of(*end), 31, in);
+  abandoned.reset();
+  test::meet(*end);  // nobody sends before everybody has given up
+  const auto send_first = end->send(test::next_of(*end), 31, first);
+  const auto send_second = end->send(test::next_of(*end), 31, second);
+  test::finish(*end, *receive);
+  test::finish(*end, *send_first);
+  test::finish(*end, *send_second);
+  EXPECT_EQ(given_up, test::Bytes(size + 100));
+  in.resize(receive->size());
+  EXPECT_EQ(in, test::pattern(test::previous_of(*end), end->rank(), 2, size - 2));
+}
+
+// Pieces that come where another message was expected go where they belong.
+TEST(TransportProcesses, MpiSortsOutAMessageOfMorePiecesThanExpected) {
+  telemetry::Counters counters;
+  constexpr std::size_t kPiece = 4096;
+  const auto end = transport::make_mpi_in_pieces(nullptr, counters, kPiece);
+  const std::vector<std::size_t> sizes{3 * kPiece + 5, 50, kPiece - 1, kPiece, 7};
+  const std::vector<std::size_t> room{kPiece, 60, kPiece, kPiece, kPiece + 9};
+  std::vector<test::Bytes> in;
+  std::vector<test::Bytes> out;
+  std::vector<std::unique_ptr<transport::Transfer>> transfers;
+  for (const auto bytes : room) in.emplace_back(bytes);
+  for (auto& memory : in) transfers.push_back(end->receive(test::previous_of(*end), 32, memory));
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    out.push_back(test::pattern(end->rank(), test::next_of(*end), static_cast<int>(i), sizes[i]));
+  }
+  for (const auto& memory : out) transfers.push_back(end->send(test::next_of(*end), 32, memory));
+  EXPECT_THROW(test::finish(*end, *transfers.front()), BackendError);
+  for (std::size_t i = 1; i < transfers.size(); ++i) test::finish(*end, *transfers[i]);
+  for (std::size_t i = 1; i < sizes.size(); ++i) {
+    ASSERT_EQ(transfers[i]->size(), sizes[i]);
+    in[i].resize(sizes[i]);
+    EXPECT_EQ(in[i], test::pattern(test::previous_of(*end), end->rank(), static_cast<int>(i), sizes[i])) << i;
+  }
+}
+
 TEST(TransportProcesses, SharedMemoryIsTheSameForAllAndZeroAtFirst) {
   const auto bootstrap = cluster::make_mpi_bootstrap();
   const auto& place = bootstrap->placement();
@@ -79,6 +130,44 @@ TEST(TransportProcesses, MoreMemoryThanThereIsIsAnErrorOnEveryRank) {
   } catch (const BackendError& error) {
     EXPECT_NE(std::string(error.what()).find(std::to_string(std::size_t{1} << 50)), std::string::npos) << error.what();
   }
+  EXPECT_NE(memory->allocate(100, 30s), nullptr);
+}
+
+// All descriptors that this process may have, but one.
+std::vector<base::UniqueFd> take_all_descriptors_but_one() {
+  std::vector<base::UniqueFd> taken;
+  while (true) {
+    base::UniqueFd descriptor(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (!descriptor) break;
+    taken.push_back(std::move(descriptor));
+  }
+  taken.pop_back();
+  return taken;
+}
+
+// The last rank can make memory, and has no descriptor left for that of the others. What it alone finds out ends the
+// call on all ranks: with the error, not at the deadline.
+TEST(TransportProcesses, MemoryThatOneRankCannotTakeIsAnErrorOnEveryRank) {
+  const auto bootstrap = cluster::make_mpi_bootstrap();
+  const Rank last = bootstrap->placement().size - 1;
+  const auto memory = transport::make_process_shared_memory(*bootstrap, 30s);
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  {
+    std::vector<base::UniqueFd> taken;
+    if (bootstrap->placement().rank == last) {
+      const rlimit few{std::min<rlim_t>(limit.rlim_cur, 512), limit.rlim_max};
+      ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+      taken = take_all_descriptors_but_one();
+    }
+    try {
+      static_cast<void>(memory->allocate(1000, 30s));
+      ADD_FAILURE() << "there was no descriptor for it";
+    } catch (const BackendError& error) {
+      EXPECT_NE(std::string(error.what()).find("at rank " + std::to_string(last)), std::string::npos) << error.what();
+    }
+  }
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
   EXPECT_NE(memory->allocate(100, 30s), nullptr);
 }
 

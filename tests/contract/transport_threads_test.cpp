@@ -7,6 +7,7 @@
 #include "support/thread_ranks.h"
 #include "transport/faulty.h"
 #include "transport/make.h"
+#include "transport/subset.h"
 
 namespace kolo {
 namespace {
@@ -54,6 +55,45 @@ TEST_P(TransportContract, AllCases) {
       test::meet(end);
     }));
   }
+}
+
+// Three of seven ranks, numbered the other way round; the others take no part.
+TEST(Subset, KeepsTheContract) {
+  constexpr int kMembers = 3;
+  const std::vector<Rank> members = {5, 3, 1};
+  Ends whole = transport::make_inproc(7);
+  for (const auto& a_case : test::transport_cases()) {
+    SCOPED_TRACE(a_case.name);
+    EXPECT_NO_THROW(test::run_ranks(kMembers, [&](int rank) {
+      const auto at = static_cast<std::size_t>(members[static_cast<std::size_t>(rank)]);
+      const auto end = transport::make_subset(*whole[at], members);
+      ASSERT_EQ(end->rank(), rank);
+      ASSERT_EQ(end->size(), kMembers);
+      a_case.run(*end);
+      test::meet(*end);
+    }));
+  }
+}
+
+// Errors name ranks of the whole, which are those that people know.
+TEST(Subset, ALostRankKeepsItsName) {
+  Ends whole = transport::make_inproc(4);
+  const auto end = transport::make_subset(*whole[1], {3, 1});
+  whole[3].reset();
+  test::Bytes never(1);
+  try {
+    test::finish(*end, *end->receive(0, 1, never));
+    ADD_FAILURE() << "rank 3 is gone";
+  } catch (const PeerLostError& error) {
+    EXPECT_EQ(error.rank(), 3);
+  }
+}
+
+TEST(Subset, MembersAreChecked) {
+  Ends whole = transport::make_inproc(3);
+  EXPECT_THROW((void)transport::make_subset(*whole[0], {1, 2}), UsageError);     // not itself
+  EXPECT_THROW((void)transport::make_subset(*whole[0], {0, 3}), UsageError);     // nobody
+  EXPECT_THROW((void)transport::make_subset(*whole[0], {0, 1, 1}), UsageError);  // twice
 }
 
 TEST_P(TransportContract, WhatWasSentBeforeLeavingArrivesAndThenThePeerIsLost) {

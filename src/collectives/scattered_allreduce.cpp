@@ -1,0 +1,215 @@
+// Scattered allreduce: direct_allreduce.cpp on data that nobody has copied together. Each piece lies where its rank has
+// it anyway, in memory that all ranks of the host have mapped, and receives its result there.
+//
+//   the whole    |  piece 0  |  piece 1  | 2 |  piece 3  |      rank 0 reduces the first half, rank 1 the second;
+//                 - - - - - slice 0 - - -|- - slice 1 - -       a slice ends within a piece where it has to
+//
+//   rank 0       home: [ 1 ]   [ 0 ]            buffer: |           |           | 2 |     3     | table
+//   rank 1       home: [ 3 ]   [ 0 ]            buffer: |           |     1     | 2 |           | table
+//
+// The table is one word a piece: how far into the rank's home it lies, or kInBuffer. It is written before `arrived` and
+// read after everybody has arrived, like the flags, and may be overwritten when they may. So one rank may have a piece
+// in its home where another one has copied it into its buffer, and may decide anew each time.
+//
+// What is read and written, by whom and in which order, is as in direct_allreduce.cpp: 2N bytes a rank, equal bits
+// everywhere, nothing written after a veto.
+#include "collectives/scattered_allreduce.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "collectives/direct_meeting.h"
+#include "kolo/error.h"
+
+namespace kolo::collectives {
+namespace {
+
+constexpr std::uint64_t kInBuffer = ~std::uint64_t{0};
+
+std::size_t table_offset(std::size_t bytes) { return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine; }
+
+bool within(const std::byte* data, std::size_t bytes, const std::byte* memory, std::size_t size) {
+  return data >= memory && bytes <= size && static_cast<std::size_t>(data - memory) <= size - bytes;
+}
+
+std::size_t end_of_piece(const Scattering& scattering, std::size_t piece, std::size_t count) {
+  return piece + 1 < scattering.begins.size() ? scattering.begins[piece + 1] : count;
+}
+
+// Before anything of the operation exists: what it refuses costs the buffer nothing.
+void check(const ScatteredBuffers& buffers, const AllreduceOptions& options, const Scattering& scattering,
+           std::size_t rank) {
+  const auto fail = [](const std::string& what) { throw UsageError("scattered allreduce: " + what); };
+  const auto& begins = scattering.begins;
+  const std::size_t element = size_of(options.dtype);
+  if (begins.empty() || begins.front() != 0) fail("the first piece must begin at element 0");
+  if (scattering.places.size() != begins.size()) fail("as many places as pieces are needed");
+  const std::size_t bytes = table_offset(options.count * element) + Scattering::table_bytes(begins.size());
+  if (!within(options.data, bytes, buffers.buffer->memory[rank], buffers.buffer->bytes)) {
+    fail("no room for the table of pieces behind the data");
+  }
+  for (std::size_t piece = 0; piece < begins.size(); ++piece) {
+    const std::string name = "piece " + std::to_string(piece);
+    const std::size_t end = end_of_piece(scattering, piece, options.count);
+    if (begins[piece] > end || begins[piece] % line_grain(options.dtype) != 0) {
+      fail(name + " begins at element " + std::to_string(begins[piece]));
+    }
+    const std::byte* place = scattering.places[piece];
+    if (place == nullptr) continue;
+    if (!within(place, (end - begins[piece]) * element, buffers.home->memory[rank], buffers.home->bytes) ||
+        static_cast<std::size_t>(place - buffers.home->memory[rank]) % kCacheLine != 0) {
+      fail(name + " does not lie on a 64-byte line of the memory that was named");
+    }
+  }
+}
+
+// Neighbouring elements that are neighbours in every rank's memory.
+struct Run {
+  std::size_t count = 0;            // elements
+  std::vector<std::byte*> columns;  // per rank
+};
+
+class ScatteredAllreduce final : public QueuedMachine {
+ public:
+  ScatteredAllreduce(std::shared_ptr<Group> group, const ScatteredBuffers& buffers, const AllreduceOptions& options,
+                     const Scattering& scattering, const DirectTuning& tuning)
+      : QueuedMachine(std::move(group), buffers.buffer, buffers.buffer->queue),
+        buffer_(*buffers.buffer),
+        home_(buffers.home),
+        options_(options),
+        scattering_(scattering),
+        rank_(static_cast<std::size_t>(this->group().rank())),
+        meeting_(buffer_, this->group().rank()),
+        size_(buffer_.memory.size()),
+        element_(size_of(options.dtype)),
+        offset_(static_cast<std::size_t>(options.data - buffer_.memory[rank_])),
+        quantum_(std::max(line_grain(options.dtype), tuning.quantum / element_)),
+        stores_{size_ * options.count * element_ > tuning.streaming_above,
+                size_ * options.count * element_ > tuning.fetching_up_to ? -1 : static_cast<int>(rank_)} {}
+
+  [[nodiscard]] std::vector<Rank> waiting_for() const override {
+    return phase_ == Phase::arrive || phase_ == Phase::done ? meeting_.missing() : std::vector<Rank>{};
+  }
+
+ private:
+  enum class Phase { publish, arrive, reduce, done };
+
+  bool turn() override {
+    if (phase_ == Phase::publish) {
+      write_table();
+      meeting_.arrive(options_.flags.words);
+      phase_ = Phase::arrive;
+    }
+    if (phase_ == Phase::arrive) {
+      if (!meeting_.all_arrived()) return false;
+      meeting_.combine(options_.flags.words);
+      const bool veto = !options_.flags.words.empty() && (options_.flags.words[0] & options_.flags.veto) != 0;
+      if (!veto) find_runs();
+      phase_ = Phase::reduce;
+    }
+    if (phase_ == Phase::reduce && !reduce_some()) return false;
+    return phase_ == Phase::done && meeting_.all_done();
+  }
+
+  [[nodiscard]] std::size_t pieces() const noexcept { return scattering_.begins.size(); }
+  [[nodiscard]] std::size_t end_of(std::size_t piece) const { return end_of_piece(scattering_, piece, options_.count); }
+  [[nodiscard]] std::uint64_t* table(std::size_t rank) const {
+    return reinterpret_cast<std::uint64_t*>(buffer_.memory[rank] + offset_ + table_offset(options_.count * element_));
+  }
+
+  void write_table() {
+    for (std::size_t piece = 0; piece < pieces(); ++piece) {
+      const std::byte* place = scattering_.places[piece];
+      table(rank_)[piece] = place == nullptr ? kInBuffer : static_cast<std::uint64_t>(place - home_->memory[rank_]);
+    }
+  }
+
+  // Where `rank` has element `element`, which is of piece `piece`.
+  [[nodiscard]] std::byte* address(std::size_t rank, std::size_t piece, std::size_t element) const {
+    const std::uint64_t place = table(rank)[piece];
+    if (place == kInBuffer) return buffer_.memory[rank] + offset_ + element * element_;
+    const std::size_t bytes = (end_of(piece) - scattering_.begins[piece]) * element_;
+    if (place > home_->bytes || bytes > home_->bytes - place) {
+      throw BackendError("scattered allreduce: rank " + std::to_string(rank) + " published piece " +
+                         std::to_string(piece) + " outside of its memory");
+    }
+    return home_->memory[rank] + place + (element - scattering_.begins[piece]) * element_;
+  }
+
+  // This rank's slice, cut where pieces end.
+  void find_runs() {
+    const Range slice =
+        part_of(options_.count, static_cast<int>(size_), static_cast<Rank>(rank_), line_grain(options_.dtype));
+    const auto& begins = scattering_.begins;
+    auto piece = static_cast<std::size_t>(std::upper_bound(begins.begin(), begins.end(), slice.begin) - begins.begin());
+    for (--piece; piece < pieces() && begins[piece] < slice.end; ++piece) {
+      const std::size_t begin = std::max(begins[piece], slice.begin);
+      const std::size_t end = std::min(end_of(piece), slice.end);
+      if (begin >= end) continue;
+      Run run{end - begin, std::vector<std::byte*>(size_)};
+      for (std::size_t r = 0; r < size_; ++r) run.columns[r] = address(r, piece, begin);
+      append(std::move(run));
+    }
+  }
+
+  void append(Run run) {
+    const auto follows = [&](const Run& last) {
+      for (std::size_t r = 0; r < size_; ++r) {
+        if (last.columns[r] + last.count * element_ != run.columns[r]) return false;
+      }
+      return true;
+    };
+    if (!runs_.empty() && follows(runs_.back())) {
+      runs_.back().count += run.count;
+    } else {
+      runs_.push_back(std::move(run));
+    }
+  }
+
+  // A quantum at a time. True once the slice is reduced, and that is published.
+  bool reduce_some() {
+    for (std::size_t left = quantum_; left > 0 && next_ < runs_.size();) {
+      Run& run = runs_[next_];
+      const std::size_t count = std::min(left, run.count);
+      const std::span<const std::byte* const> inputs(run.columns.data(), size_);
+      reduction_of(options_).run(inputs, run.columns, count, stores_);
+      if (group().counters != nullptr) group().counters->bytes_reduced_shared.add(count * element_);
+      for (auto& column : run.columns) column += count * element_;
+      run.count -= count;
+      left -= count;
+      if (run.count == 0) ++next_;
+      group().moved = true;
+    }
+    if (next_ < runs_.size()) return false;
+    phase_ = Phase::done;
+    meeting_.depart();
+    return true;
+  }
+
+  DirectBuffer& buffer_;
+  std::shared_ptr<DirectBuffer> home_;  // outlives whoever allocated it, as the buffer does
+  AllreduceOptions options_;
+  Scattering scattering_;
+  std::size_t rank_;
+  DirectMeeting meeting_;
+  std::size_t size_;
+  std::size_t element_;
+  std::size_t offset_;   // of the data in the buffer, bytes
+  std::size_t quantum_;  // elements
+  Reduction::Stores stores_;
+  Phase phase_ = Phase::publish;
+  std::vector<Run> runs_;
+  std::size_t next_ = 0;  // run
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> start_scattered_allreduce(std::shared_ptr<Group> group, const ScatteredBuffers& buffers,
+                                                     const AllreduceOptions& options, const Scattering& scattering,
+                                                     const DirectTuning& tuning) {
+  check(buffers, options, scattering, static_cast<std::size_t>(group->rank()));
+  return std::make_unique<ScatteredAllreduce>(std::move(group), buffers, options, scattering, tuning);
+}
+
+}  // namespace kolo::collectives

@@ -1,0 +1,171 @@
+// A communicator made of two: shared memory inside each host, an algorithm over the network across the hosts, in which
+// every local rank of the smallest host drives its share (hierarchy.h). Hosts may have different numbers of ranks, and
+// ranks may be numbered in any way.
+//
+// Operations take turns in the order of their start, which is the same on all ranks. An allreduce for which another
+// network algorithm is asked by name runs over the whole group without regard to hosts.
+#include <algorithm>
+#include <utility>
+
+#include "comm/complete_operation.h"
+#include "comm/hierarchy.h"
+#include "comm/select.h"
+#include "comm/validate.h"
+#include "kolo/error.h"
+
+namespace kolo::comm {
+namespace {
+
+// Among the group's operations, so that whoever waits for another one advances it too.
+class FlatOperation final : public collectives::Machine {
+ public:
+  FlatOperation(std::shared_ptr<collectives::Group> group, std::unique_ptr<Operation> operation)
+      : Machine(std::move(group)), operation_(std::move(operation)) {}
+  [[nodiscard]] std::vector<Rank> waiting_for() const override { return operation_->waiting_for(); }
+
+ private:
+  bool step() override { return operation_->advance(); }
+  std::unique_ptr<Operation> operation_;
+};
+
+class HierarchicalCommunicator final : public Communicator {
+ public:
+  explicit HierarchicalCommunicator(const HierarchicalParts& parts)
+      : parts_(parts.whole),
+        may_be_flat_(parts.may_be_flat),
+        hierarchy_(std::make_shared<Hierarchy>(with_half_the_tags(parts))),
+        chooser_(surroundings_of(*hierarchy_, parts.whole), parts.whole.costs) {
+    parts_.first_tag += parts.whole.tag_count / 2;
+    parts_.tag_count -= parts.whole.tag_count / 2;
+    parts_.shared_memory = nullptr;
+    parts_.hosts = static_cast<int>(parts.hosts.size());
+    flat_ = make_algorithmic(parts_);
+    spin_iterations_ = std::min(parts_.spin_iterations, 20);  // as over any network
+  }
+
+  [[nodiscard]] Rank rank() const noexcept override { return parts_.transport->rank(); }
+  [[nodiscard]] int size() const noexcept override { return parts_.transport->size(); }
+
+  std::unique_ptr<Operation> start(const AllreduceOptions& options) override {
+    validate(options);
+    if (options.registered != nullptr) {
+      static_cast<void>(direct_buffer_of(options));  // refused here and not later
+    } else {
+      hierarchy_->prepare(parts_.timeout);  // waits for ranks, so before anything is in flight
+    }
+    if (is_flat(options)) {
+      return std::make_unique<FlatOperation>(hierarchy_->group(), flat_->start(without_buffer(options)));
+    }
+    if (options.count == 0 && options.flags.words.empty()) return std::make_unique<CompleteOperation>();
+    return begun(start_hierarchical_allreduce(hierarchy_, options));
+  }
+
+  std::unique_ptr<Operation> start(const BroadcastOptions& options) override {
+    validate(options, size());
+    if (options.bytes == 0) return std::make_unique<CompleteOperation>();
+    hierarchy_->prepare(parts_.timeout);
+    return begun(start_hierarchical_broadcast(hierarchy_, options));
+  }
+
+  std::unique_ptr<Operation> start(const AllgatherOptions& options) override {
+    validate(options, size(), rank());
+    hierarchy_->prepare(parts_.timeout);
+    return begun(start_hierarchical_allgather(hierarchy_, options));
+  }
+
+  std::unique_ptr<Operation> start(const ReduceScatterOptions& options) override {
+    validate(options, size(), rank());
+    hierarchy_->prepare(parts_.timeout);
+    return begun(start_hierarchical_reduce_scatter(hierarchy_, options));
+  }
+
+  std::unique_ptr<Operation> start_barrier() override {
+    hierarchy_->prepare(parts_.timeout);
+    return begun(start_hierarchical_barrier(hierarchy_));
+  }
+
+  // Memory is the host's affair: this waits for its ranks only.
+  std::vector<std::unique_ptr<RegisteredBuffer>> allocate(std::span<const std::size_t> sizes,
+                                                          std::chrono::milliseconds timeout) override {
+    hierarchy_->prepare(timeout);
+    return allocate_shared_buffers(hierarchy_->memory(), sizes, timeout);
+  }
+
+  [[nodiscard]] Choice explain(const AllreduceOptions& options) const override {
+    if (is_flat(options)) return flat_->explain(without_buffer(options));
+    AllreduceOptions asked = options;
+    asked.algorithm = Algorithm::hierarchical;
+    Choice choice = chooser_.select(may_be_flat_ ? options : asked).choice;
+    std::string& reason = choice.reason;
+    reason += "; direct inside each host; across, " + std::to_string(hierarchy_->lanes()) +
+              (hierarchy_->lanes() == 1 ? " rank of each host" : " ranks of each host, a share each");
+    if (!hierarchy_->in_a_lane()) return choice;
+    const std::string across = explain_across(*hierarchy_, options);
+    reason += ": " + across.substr(0, across.find(';'));
+    return choice;
+  }
+
+  // Shared memory rings no bell: sleep only shortly.
+  void wait_for_activity(std::chrono::microseconds at_most) override {
+    constexpr std::chrono::microseconds kNap{100};
+    parts_.transport->wait_for_activity(std::min(at_most, kNap));
+  }
+  [[nodiscard]] bool moved() noexcept override { return std::exchange(hierarchy_->group()->moved, false); }
+
+ protected:
+  void progress() override {
+    if (hierarchy_->group()->pending.size() > 1) hierarchy_->group()->advance_all();
+  }
+  [[nodiscard]] int spin_iterations() const noexcept override { return spin_iterations_; }
+  [[nodiscard]] std::chrono::microseconds yield_time() const noexcept override {
+    return std::chrono::microseconds(100);
+  }
+
+ private:
+  // The first half is the hierarchy's, the second that of operations over the whole group.
+  static HierarchicalParts with_half_the_tags(HierarchicalParts parts) {
+    parts.whole.tag_count /= 2;
+    return parts;
+  }
+  // Another way over the whole group: asked for, or cheaper. Then flat_, which knows all the others, chooses the same.
+  [[nodiscard]] bool is_flat(const AllreduceOptions& options) const {
+    if (!may_be_flat_ && options.algorithm == Algorithm::automatic) return false;
+    return chooser_.way(options) != Way::hierarchical;
+  }
+  static Surroundings surroundings_of(const Hierarchy& hierarchy, const AlgorithmicParts& parts) {
+    Surroundings surroundings;
+    surroundings.size = hierarchy.size();
+    surroundings.hosts = static_cast<int>(hierarchy.hosts());
+    surroundings.lanes = static_cast<int>(hierarchy.lanes());
+    surroundings.segment_bytes = parts.ring_segment_bytes;
+    return surroundings;
+  }
+  static AllreduceOptions without_buffer(AllreduceOptions options) {
+    options.registered = nullptr;
+    return options;
+  }
+
+  // Lets a new operation show its data at once. An error is kept by the operation and comes back from its advance().
+  std::unique_ptr<Operation> begun(std::unique_ptr<Operation> operation) {
+    try {
+      operation->advance();
+    } catch (const Error&) {
+    }
+    return operation;
+  }
+
+  AlgorithmicParts parts_;  // of flat_
+  bool may_be_flat_;
+  HierarchyPtr hierarchy_;
+  Chooser chooser_;
+  std::unique_ptr<Communicator> flat_;
+  int spin_iterations_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_hierarchical(const HierarchicalParts& parts) {
+  return std::make_unique<HierarchicalCommunicator>(parts);
+}
+
+}  // namespace kolo::comm

@@ -1,0 +1,47 @@
+#include "comm/shared_buffer.h"
+
+#include "kolo/error.h"
+
+namespace kolo::comm {
+namespace {
+
+using collectives::DirectBuffer;
+using collectives::DirectControl;
+using collectives::kCacheLine;
+
+std::size_t round_up(std::size_t bytes) { return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine; }
+
+}  // namespace
+
+// One region: | control 0 | buffer 0 | control 1 | buffer 1 | ... in every rank's slot.
+std::vector<std::unique_ptr<RegisteredBuffer>> allocate_shared_buffers(transport::SharedMemory& memory,
+                                                                       std::span<const std::size_t> sizes,
+                                                                       std::chrono::milliseconds timeout) {
+  std::vector<std::unique_ptr<RegisteredBuffer>> buffers;
+  if (sizes.empty()) return buffers;
+  std::size_t total = 0;
+  for (const std::size_t bytes : sizes) total += sizeof(DirectControl) + round_up(bytes);
+  // Shared: the mapping lives until the last of its buffers, and of the operations on them, is gone.
+  const std::shared_ptr<transport::SharedRegion> region = memory.allocate(total, timeout);
+  std::size_t offset = 0;
+  for (const std::size_t bytes : sizes) {
+    auto buffer = std::make_shared<DirectBuffer>();
+    buffer->region = region;
+    buffer->bytes = bytes;
+    for (const std::span<std::byte> slot : region->slots()) {
+      buffer->control.push_back(reinterpret_cast<DirectControl*>(slot.data() + offset));
+      buffer->memory.push_back(slot.data() + offset + sizeof(DirectControl));
+    }
+    buffers.push_back(std::make_unique<SharedBuffer>(std::move(buffer), memory.local_rank()));
+    offset += sizeof(DirectControl) + round_up(bytes);
+  }
+  return buffers;
+}
+
+const std::shared_ptr<DirectBuffer>& direct_buffer_of(const RegisteredBuffer* registered) {
+  const auto* shared = dynamic_cast<const SharedBuffer*>(registered);
+  if (shared == nullptr) throw UsageError("allreduce: the registered buffer belongs to another communicator");
+  return shared->direct();
+}
+
+}  // namespace kolo::comm

@@ -1,0 +1,106 @@
+#include "runtime/wires.h"
+
+#include <algorithm>
+#include <string>
+
+#include "cluster/limits.h"
+#include "comm/make.h"
+#include "comm/measure_costs.h"
+#include "kolo/error.h"
+#include "transport/make.h"
+
+namespace kolo::runtime {
+namespace {
+
+// More operations than that of one communicator are never in flight.
+constexpr transport::Tag kTagsPerCommunicator = 256;
+
+bool some_host_has_several(const Hosts& hosts) {
+  return std::any_of(hosts.begin(), hosts.end(), [](const auto& ranks) { return ranks.size() > 1; });
+}
+
+Hosts gather_hosts(cluster::Bootstrap& bootstrap) {
+  const Placement& placement = bootstrap.placement();
+  Hosts hosts(static_cast<std::size_t>(placement.cross_size));
+  const auto numbers = bootstrap.allgather(std::to_string(placement.cross_rank));
+  for (std::size_t r = 0; r < numbers.size(); ++r) {
+    hosts.at(static_cast<std::size_t>(std::stoi(numbers[r]))).push_back(static_cast<Rank>(r));
+  }
+  return hosts;
+}
+
+comm::AlgorithmicParts parts_over(Wires& wires, const Config& config, telemetry::Counters& counters) {
+  comm::AlgorithmicParts parts;
+  parts.transport = wires.transport.get();
+  parts.shared_memory = wires.memory.get();
+  parts.counters = &counters;
+  parts.first_tag = take_tags(wires, kTagsPerCommunicator);
+  parts.tag_count = kTagsPerCommunicator;
+  parts.ring_segment_bytes = config.ring_segment_bytes;
+  parts.spin_iterations = config.spin_iterations;
+  parts.costs = wires.costs;
+  parts.timeout = config.timeout;
+  return parts;
+}
+
+}  // namespace
+
+Wires make_process_wires(cluster::Bootstrap& bootstrap, const void* mpi_comm, telemetry::Counters& counters,
+                         const Config& config) {
+  Wires wires;
+  if (bootstrap.placement().size == 1) return wires;
+  const auto timeout = std::max(config.timeout, cluster::kSetUpTimeout);
+  wires.hosts = gather_hosts(bootstrap);
+  if (some_host_has_several(wires.hosts)) {
+    wires.memory = transport::make_process_shared_memory(bootstrap, timeout);
+  }
+  wires.over_mpi = wires.hosts.size() > 1;
+  wires.transport = wires.over_mpi ? transport::make_mpi(mpi_comm, counters)
+                                   : transport::make_shm(bootstrap, *wires.memory, timeout);
+  return wires;
+}
+
+std::vector<Wires> make_thread_wires(const Hosts& hosts) {
+  std::size_t size = 0;
+  for (const auto& ranks : hosts) size += ranks.size();
+  std::vector<Wires> all(size);
+  if (size == 1) return all;
+  auto transports = transport::make_inproc(static_cast<int>(size));
+  for (std::size_t r = 0; r < size; ++r) {
+    all[r].hosts = hosts;
+    all[r].transport = std::move(transports[r]);
+  }
+  if (!some_host_has_several(hosts)) return all;
+  for (const auto& ranks : hosts) {
+    auto memories = transport::make_inproc_shared_memory(static_cast<int>(ranks.size()));
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      all[static_cast<std::size_t>(ranks[i])].memory = std::move(memories[i]);
+    }
+  }
+  return all;
+}
+
+transport::Tag take_tags(Wires& wires, transport::Tag count) {
+  if (wires.transport == nullptr) return 0;
+  const transport::Tag last = wires.transport->last_tag();
+  if (count > last || wires.next_tag > last - count) {
+    throw BackendError("all " + std::to_string(last) +
+                       " tags of the transport are taken: a communicator is made for each bucket of each new plan");
+  }
+  const transport::Tag first = wires.next_tag;
+  wires.next_tag += count;
+  return first;
+}
+
+comm::CostConstants measure_costs(Wires& wires, const Config& config, telemetry::Counters& counters) {
+  return comm::measure_costs({parts_over(wires, config, counters), wires.hosts}, wires.measuring);
+}
+
+std::unique_ptr<Communicator> make_communicator(Wires& wires, const Config& config, telemetry::Counters& counters) {
+  if (wires.transport == nullptr) return comm::make_self();
+  const comm::AlgorithmicParts parts = parts_over(wires, config, counters);
+  if (wires.hosts.size() > 1 && wires.memory != nullptr) return comm::make_hierarchical({parts, wires.hosts});
+  return comm::make_algorithmic(parts);
+}
+
+}  // namespace kolo::runtime

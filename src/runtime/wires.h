@@ -1,0 +1,48 @@
+#pragma once
+// The ways between the ranks of a world, and the communicators over them.
+#include <memory>
+#include <vector>
+
+#include "cluster/bootstrap.h"
+#include "comm/cost_model.h"
+#include "kolo/communicator.h"
+#include "kolo/config.h"
+#include "telemetry/counters.h"
+#include "transport/shared_memory.h"
+#include "transport/transport.h"
+
+namespace kolo::runtime {
+
+// The ranks of each host, in the order of their local ranks; hosts in the order of their lowest ranks.
+using Hosts = std::vector<std::vector<Rank>>;
+
+// For one user of them: the program, or the engine, whose threads never meet the program's.
+struct Wires {
+  std::vector<float> measuring;  // work space of measure_costs(), which messages may still be in: goes last
+  std::unique_ptr<transport::SharedMemory> memory;  // of this host's ranks; null where no host has several
+  std::unique_ptr<transport::Transport> transport;  // of all ranks; null in a world of one
+  Hosts hosts;
+  bool over_mpi = false;
+  transport::Tag next_tag = 0;                      // of `transport`, not given to anybody yet
+  comm::CostConstants costs = comm::fixed_costs();  // what algorithms are chosen by; equal on all ranks
+};
+
+// Between processes. With all ranks on one host: shared memory. Otherwise MPI, and shared memory inside each host.
+// Collective.
+[[nodiscard]] Wires make_process_wires(cluster::Bootstrap& bootstrap, const void* mpi_comm,
+                                       telemetry::Counters& counters, const Config& config);
+// Between threads of this process, by rank.
+[[nodiscard]] std::vector<Wires> make_thread_wires(const Hosts& hosts);
+
+// What the wires show, agreed by all ranks. Collective and blocking, until config.timeout.
+[[nodiscard]] comm::CostConstants measure_costs(Wires& wires, const Config& config, telemetry::Counters& counters);
+
+// A tag for one use, or `count` in a row. Throws BackendError when the medium has no more.
+[[nodiscard]] transport::Tag take_tags(Wires& wires, transport::Tag count);
+
+// The best for where the ranks are: over shared memory on one host, hierarchical on several of which some have several
+// ranks, over the network alone otherwise. All ranks make communicators over the same wires in the same order.
+[[nodiscard]] std::unique_ptr<Communicator> make_communicator(Wires& wires, const Config& config,
+                                                              telemetry::Counters& counters);
+
+}  // namespace kolo::runtime
