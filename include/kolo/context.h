@@ -23,6 +23,14 @@ class Context {
   static std::unique_ptr<Context> create_over(const void* mpi_comm, Config config = Config::from_environment());
   // `ranks` ranks that are threads of this process: element r belongs to rank r and is used from that rank's threads.
   static std::vector<std::unique_ptr<Context>> create_local(int ranks, const Config& config = {});
+  // The same, said to stand on several hosts: element r is the number of rank r's host. Ranks of one host share memory,
+  // others exchange messages, so that a program's behaviour on several hosts can be tried in one process.
+  static std::vector<std::unique_ptr<Context>> create_local(const std::vector<int>& hosts, const Config& config = {});
+  // After a rank was lost: the survivors of `old` as a world of their own, renumbered in the order of their old ranks.
+  // Collective over old.survivors(). `old` is shut down and may be destroyed afterwards; nothing of it is used again.
+  // When another rank is lost meanwhile it throws PeerLostError (or TimeoutError): call it again.
+  static std::unique_ptr<Context> create_over_survivors(Context& old, const Config& config);
+  static std::unique_ptr<Context> create_over_survivors(Context& old);  // with the old configuration
   // Calls shutdown() without waiting for peers; never throws.
   ~Context();
   Context(const Context&) = delete;
@@ -38,6 +46,11 @@ class Context {
   [[nodiscard]] Engine& engine() noexcept;
   [[nodiscard]] CounterSnapshot counters() const;
   void log(LogLevel level, std::string_view line) const;
+
+  // The ranks that go on after a loss, ascending, as all of them have agreed; all ranks when nobody is lost. Waits for
+  // the agreement, at most about twice Config::monitor_timeout. Throws PeerLostError when the ranks left here are no
+  // majority, or when this rank has been given up itself: then it must end. TimeoutError when a rank does not answer.
+  [[nodiscard]] std::vector<Rank> survivors();
 
   // Runs training code so that an exception in it reaches the peers as PeerFailedError instead of leaving them
   // waiting; rethrows it here.

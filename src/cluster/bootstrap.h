@@ -1,8 +1,10 @@
 #pragma once
 // The first conversation of a world: who is here, before any transport of ours exists.
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kolo/types.h"
@@ -18,6 +20,16 @@ class Bootstrap {
   [[nodiscard]] virtual const std::vector<Rank>& local_ranks() const noexcept = 0;
   // Everybody's text, in rank order.
   [[nodiscard]] virtual std::vector<std::string> allgather(const std::string& mine) = 0;
+  // What transports between processes are made over: a MPI_Comm*, or null.
+  [[nodiscard]] virtual const void* mpi_comm() const noexcept { return nullptr; }
+  // Called now and then while allgather() waits for the others; what it throws ends the wait. Empty: none.
+  void set_while_waiting(std::function<void()> hook) { while_waiting_ = std::move(hook); }
+
+ protected:
+  [[nodiscard]] const std::function<void()>& while_waiting() const noexcept { return while_waiting_; }
+
+ private:
+  std::function<void()> while_waiting_;
 };
 
 }  // namespace kolo::cluster

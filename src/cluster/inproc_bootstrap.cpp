@@ -1,9 +1,8 @@
-#include <numeric>
-
 #include "cluster/host_name.h"
 #include "cluster/inproc_gather.h"
 #include "cluster/limits.h"
 #include "cluster/make.h"
+#include "cluster/placement.h"
 
 namespace kolo::cluster {
 namespace {
@@ -12,11 +11,8 @@ using Gather = InprocGather<std::string>;
 
 class InprocBootstrap final : public Bootstrap {
  public:
-  InprocBootstrap(std::shared_ptr<Gather> gather, Rank rank, int size)
-      : gather_(std::move(gather)), local_ranks_(static_cast<std::size_t>(size)) {
-    std::iota(local_ranks_.begin(), local_ranks_.end(), 0);
-    placement_.rank = placement_.local_rank = rank;
-    placement_.size = placement_.local_size = size;
+  InprocBootstrap(std::shared_ptr<Gather> gather, Place here)
+      : gather_(std::move(gather)), placement_(here.placement), local_ranks_(std::move(here.local_ranks)) {
     placement_.host = host_name();
   }
   ~InprocBootstrap() override { gather_->leave(placement_.rank); }
@@ -37,9 +33,19 @@ class InprocBootstrap final : public Bootstrap {
 
 std::vector<std::unique_ptr<Bootstrap>> make_inproc_bootstrap(int ranks) {
   if (ranks < 1) throw UsageError("a world needs at least one rank, not " + std::to_string(ranks));
+  return make_inproc_bootstrap(std::vector<int>(static_cast<std::size_t>(ranks), 0));
+}
+
+std::vector<std::unique_ptr<Bootstrap>> make_inproc_bootstrap(const std::vector<int>& hosts) {
+  if (hosts.empty()) throw UsageError("a world needs at least one rank");
+  const auto ranks = static_cast<int>(hosts.size());
+  std::vector<std::string> keys;
+  keys.reserve(hosts.size());
+  for (const int host : hosts) keys.push_back(std::to_string(host));
   const auto gather = std::make_shared<Gather>(ranks);
   std::vector<std::unique_ptr<Bootstrap>> all;
-  for (Rank rank = 0; rank < ranks; ++rank) all.push_back(std::make_unique<InprocBootstrap>(gather, rank, ranks));
+  all.reserve(hosts.size());
+  for (Rank rank = 0; rank < ranks; ++rank) all.push_back(std::make_unique<InprocBootstrap>(gather, place(rank, keys)));
   return all;
 }
 

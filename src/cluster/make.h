@@ -1,4 +1,6 @@
 #pragma once
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -10,10 +12,23 @@ namespace kolo::cluster {
 [[nodiscard]] std::unique_ptr<Bootstrap> make_single_bootstrap();
 // Ranks as threads, all on one host.
 [[nodiscard]] std::vector<std::unique_ptr<Bootstrap>> make_inproc_bootstrap(int ranks);
+// Ranks as threads, said to stand on several hosts: element r is the number of rank r's.
+[[nodiscard]] std::vector<std::unique_ptr<Bootstrap>> make_inproc_bootstrap(const std::vector<int>& hosts);
 // MPI_COMM_WORLD, or the user's communicator (a MPI_Comm*). Initialises MPI if nobody has (at least
 // MPI_THREAD_SERIALIZED) and then owns its end: finalised at exit. Throws UsageError when the environment promises more
 // ranks than MPI found, when the program initialised MPI at a level too low, and in a build without MPI.
 [[nodiscard]] std::unique_ptr<Bootstrap> make_mpi_bootstrap(const void* mpi_comm = nullptr);
+// The ranks `members` (ascending) of `world`, renumbered in that order, in a communicator of their own; the others take
+// no part. Collective over the members. `while_waiting` is called in every wait here and in the result, and may throw.
+// Throws TimeoutError, BackendError, and UsageError where MPI is not MPI_THREAD_MULTIPLE.
+struct Subworld {
+  const Bootstrap& world;
+  const std::vector<Rank>& members;
+  int tag = 0;  // another one for each attempt
+  std::chrono::milliseconds timeout{};
+  std::function<void()> while_waiting;
+};
+[[nodiscard]] std::unique_ptr<Bootstrap> make_mpi_subworld(const Subworld& subworld);
 // Whether the environment says that a launcher (mpirun, srun) started this process.
 [[nodiscard]] bool started_by_launcher();
 

@@ -7,6 +7,7 @@
 #include "cluster/launcher.h"
 #include "cluster/limits.h"
 #include "cluster/make.h"
+#include "cluster/mpi_group.h"
 #include "cluster/mpi_runtime.h"
 #include "cluster/placement.h"
 #include "kolo/error.h"
@@ -25,7 +26,9 @@ struct Exchange {
 
 class MpiBootstrap final : public Bootstrap {
  public:
-  MpiBootstrap(const void* handle, const base::Deadline& deadline) : comm_(handle, deadline) {
+  MpiBootstrap(const void* handle, std::chrono::milliseconds limit, const std::function<void()>& hook = {})
+      : comm_(handle, base::Deadline(limit), hook), handle_(comm_.get()), limit_(limit) {
+    set_while_waiting(hook);
     if (handle == nullptr) check_world_size(comm_.size(), base::get_environment);
     Place here = place(comm_.rank(), allgather(host_key()));
     placement_ = std::move(here.placement);
@@ -35,6 +38,8 @@ class MpiBootstrap final : public Bootstrap {
 
   [[nodiscard]] const Placement& placement() const noexcept override { return placement_; }
   [[nodiscard]] const std::vector<Rank>& local_ranks() const noexcept override { return local_ranks_; }
+
+  [[nodiscard]] const void* mpi_comm() const noexcept override { return &handle_; }
 
   [[nodiscard]] std::vector<std::string> allgather(const std::string& mine) override {
     tag_ = (tag_ + 1) % 1024;  // ranks are at most one call apart
@@ -70,14 +75,15 @@ class MpiBootstrap final : public Bootstrap {
   }
 
   void finish(Exchange& exchange) {
-    const base::Deadline deadline(kBootstrapTimeout);
+    const base::Deadline deadline(limit_);
     while (exchange.waiting_for > 0) {
       if (take_one(exchange, deadline)) continue;
       if (deadline.passed()) throw missing(exchange);
+      if (while_waiting()) while_waiting()();
       std::this_thread::yield();
     }
     for (MPI_Request& send : exchange.sends) {
-      if (!wait_mpi(send, deadline)) throw missing(exchange);
+      if (!wait_mpi(send, deadline, while_waiting())) throw missing(exchange);
     }
   }
 
@@ -96,7 +102,7 @@ class MpiBootstrap final : public Bootstrap {
       text.resize(static_cast<std::size_t>(length));
       check_mpi(MPI_Imrecv(text.data(), length, MPI_CHAR, &message, &request), "MPI_Imrecv");
     }
-    if (!wait_mpi(request, deadline)) throw missing(exchange);
+    if (!wait_mpi(request, deadline, while_waiting())) throw missing(exchange);
     exchange.arrived[static_cast<std::size_t>(status.MPI_SOURCE)] = true;
     --exchange.waiting_for;
     return true;
@@ -114,6 +120,8 @@ class MpiBootstrap final : public Bootstrap {
   }
 
   MpiComm comm_;
+  MPI_Comm handle_;
+  std::chrono::milliseconds limit_;
   int tag_ = 0;
   Placement placement_;
   std::vector<Rank> local_ranks_;
@@ -123,7 +131,14 @@ class MpiBootstrap final : public Bootstrap {
 
 std::unique_ptr<Bootstrap> make_mpi_bootstrap(const void* mpi_comm) {
   require_mpi();
-  return std::make_unique<MpiBootstrap>(mpi_comm, base::Deadline(kBootstrapTimeout));
+  return std::make_unique<MpiBootstrap>(mpi_comm, kBootstrapTimeout);
+}
+
+std::unique_ptr<Bootstrap> make_mpi_subworld(const Subworld& subworld) {
+  MPI_Comm group = create_mpi_group(subworld);
+  auto bootstrap = std::make_unique<MpiBootstrap>(&group, subworld.timeout, subworld.while_waiting);
+  if (mpi_usable()) MPI_Comm_free(&group);  // the bootstrap has a duplicate
+  return bootstrap;
 }
 
 }  // namespace kolo::cluster

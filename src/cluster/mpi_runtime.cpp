@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <cstdlib>
 #include <string>
 #include <thread>
@@ -41,6 +42,13 @@ void finalize_at_exit() {
   if (process().finalize && mpi_usable()) MPI_Finalize();
 }
 
+// Open MPI writes to connections whose other end may have died: without this the writer would die of it, too. A program
+// that has a handler of its own keeps it.
+void outlive_broken_connections() {
+  struct sigaction now {};
+  if (sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) std::signal(SIGPIPE, SIG_IGN);
+}
+
 int initialise() {
   int level = MPI_THREAD_SINGLE;
   if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS) {
@@ -75,6 +83,7 @@ void require_mpi() {
   if (finalized != 0) throw UsageError("MPI is finalised already and cannot be initialised again in this process");
   int initialized = 0;
   MPI_Initialized(&initialized);
+  outlive_broken_connections();
   const int level = initialized != 0 ? level_of_user() : initialise();
   process().serialized = level < MPI_THREAD_MULTIPLE;
 }
@@ -89,6 +98,8 @@ bool mpi_usable() noexcept {
 
 void skip_mpi_finalize() noexcept { process().finalize = false; }
 
+bool mpi_is_concurrent() noexcept { return !process().serialized.load(); }
+
 MpiTurn::MpiTurn() {
   if (process().serialized.load(std::memory_order_relaxed)) lock_ = std::unique_lock(process().turn);
 }
@@ -101,14 +112,14 @@ void check_mpi(int code, std::string_view call) {
   throw BackendError(std::string(call) + ": " + std::string(text.data(), static_cast<std::size_t>(length)));
 }
 
-MpiComm::MpiComm(const void* handle, const base::Deadline& deadline) {
+MpiComm::MpiComm(const void* handle, const base::Deadline& deadline, const std::function<void()>& while_waiting) {
   const MPI_Comm original = handle != nullptr ? *static_cast<const MPI_Comm*>(handle) : MPI_COMM_WORLD;
   MPI_Request request = MPI_REQUEST_NULL;
   {
     const MpiTurn turn;
     check_mpi(MPI_Comm_idup(original, &comm_, &request), "MPI_Comm_idup");
   }
-  if (!wait_mpi(request, deadline)) {
+  if (!wait_mpi(request, deadline, while_waiting)) {
     throw TimeoutError({}, "duplicating the MPI communicator: not every rank came");
   }
   const MpiTurn turn;
@@ -123,7 +134,7 @@ MpiComm::~MpiComm() {
   MPI_Comm_free(&comm_);
 }
 
-bool wait_mpi(MPI_Request& request, const base::Deadline& deadline) {
+bool wait_mpi(MPI_Request& request, const base::Deadline& deadline, const std::function<void()>& while_waiting) {
   while (true) {
     int done = 0;
     {
@@ -132,6 +143,7 @@ bool wait_mpi(MPI_Request& request, const base::Deadline& deadline) {
     }
     if (done != 0) return true;
     if (deadline.passed()) return false;
+    if (while_waiting) while_waiting();
     std::this_thread::yield();  // MPI makes progress in MPI_Test only: there is nothing to sleep on
   }
 }

@@ -7,6 +7,7 @@
 // MPI_THREAD_SERIALIZED only, their calls take turns: every call is made under an MpiTurn.
 #include <mpi.h>
 
+#include <functional>
 #include <mutex>
 #include <string_view>
 
@@ -20,6 +21,9 @@ namespace kolo::cluster {
 void require_mpi();
 // Whether MPI may still be called; destructors ask.
 [[nodiscard]] bool mpi_usable() noexcept;
+
+// Whether threads may call MPI at the same time; only then may one of them wait inside MPI.
+[[nodiscard]] bool mpi_is_concurrent() noexcept;
 
 // The right to call MPI, for as long as it lives. Hold it for non-blocking calls only. Not recursive.
 class MpiTurn {
@@ -37,7 +41,7 @@ void check_mpi(int code, std::string_view call);
 class MpiComm {
  public:
   // `handle` is a MPI_Comm*, or null for MPI_COMM_WORLD. Throws TimeoutError, BackendError.
-  MpiComm(const void* handle, const base::Deadline& deadline);
+  MpiComm(const void* handle, const base::Deadline& deadline, const std::function<void()>& while_waiting = {});
   MpiComm(const MpiComm&) = delete;
   MpiComm& operator=(const MpiComm&) = delete;
   // Frees the communicator, unless `keep()` said that requests may still be pending in it.
@@ -54,7 +58,8 @@ class MpiComm {
   bool keep_ = false;
 };
 
-// Lets `request` finish. False when the deadline passed first. Throws BackendError.
-[[nodiscard]] bool wait_mpi(MPI_Request& request, const base::Deadline& deadline);
+// Lets `request` finish. False when the deadline passed first. Throws BackendError, and what `while_waiting` throws.
+[[nodiscard]] bool wait_mpi(MPI_Request& request, const base::Deadline& deadline,
+                            const std::function<void()>& while_waiting = {});
 
 }  // namespace kolo::cluster

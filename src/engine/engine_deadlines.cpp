@@ -76,9 +76,10 @@ void EngineImpl::watch_submission(const std::string& name, Submission& submissio
   const std::string text = "'" + name + "' has been waiting for " + milliseconds_text(age) +
                            (missing.empty() ? ", here and below everyone has submitted it; rank 0 has not answered"
                                             : ": not submitted by " + ranks_text(missing));
-  if (stalled) {
+  if (stalled && !submission.stall) submission.stall = ask_about(name, missing, false);
+  if (stalled && (late || answered(*submission.stall))) {
     submission.warned = true;
-    parts_.log(LogLevel::warn, text);
+    parts_.log(LogLevel::warn, text + what_they_say(*submission.stall));
   }
   // Whoever knows who is missing speaks first.
   const bool ours_to_say = submission.when_listed && !missing.empty();

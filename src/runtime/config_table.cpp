@@ -1,5 +1,6 @@
 #include "runtime/config_table.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -36,6 +37,11 @@ bool parse_time(std::string_view text, Config& config) {
   return assign_within(config.*field, parse_duration(text), milliseconds(least_ms), most);
 }
 
+bool parse_silence(std::string_view text, Config& config) {
+  if (!parse_time<&Config::monitor_timeout, 0>(text, config)) return false;
+  return config.monitor_timeout.count() == 0 || config.monitor_timeout.count() >= 100;
+}
+
 template <std::chrono::milliseconds Config::*field>
 std::string print_time(const Config& config) {
   return print_duration(config.*field);
@@ -54,8 +60,24 @@ std::string print_int(const Config& config) {
   return std::to_string(config.*field);
 }
 
+constexpr std::string_view kChosen = "auto";
+
+template <std::string Config::*field>
+bool parse_word(std::string_view text, Config& config) {
+  if (text.empty() || text.find_first_of(" \t\n") != std::string_view::npos) return false;
+  config.*field = text == kChosen ? std::string_view() : text;
+  return true;
+}
+
+template <std::string Config::*field>
+std::string print_word(const Config& config) {
+  return (config.*field).empty() ? std::string(kChosen) : config.*field;
+}
+
 // Enumerators by their name; the array is in the order of the enum.
 constexpr std::array<std::string_view, 3> kCoordinatorModes{"auto", "always", "never"};
+constexpr std::array<std::string_view, 2> kCostModels{"fixed", "measured"};
+constexpr std::array<std::string_view, 2> kSwitch{"off", "on"};
 constexpr std::array<std::string_view, 4> kLogLevels{"debug", "info", "warn", "error"};
 
 template <auto field, const auto& names>
@@ -88,6 +110,14 @@ constexpr ConfigRow kRows[] = {
     {"KOLO_STALL_WARNING", "0 to 168h",
      "How long a wait may take before a warning names its tensors and the missing ranks. 0: never.",
      parse_time<&Config::stall_warning, 0>, print_time<&Config::stall_warning>},
+    {"KOLO_MONITOR", "off, on", "Whether a thread of each rank watches over the others, on all hosts.",
+     parse_enum<&Config::monitor, kSwitch>, print_enum<&Config::monitor, kSwitch>},
+    {"KOLO_MONITOR_TIMEOUT", "0, 100ms to 168h",
+     "How long a rank may be silent (stopped, cut off) before it counts as lost. 0: for ever.", parse_silence,
+     print_time<&Config::monitor_timeout>},
+    {"KOLO_MONITOR_INTERFACE", "auto, an interface's name, or a network as 10.0.0.0/24",
+     "Where the monitors of several hosts speak to each other; auto: in the first network that all hosts share.",
+     parse_word<&Config::monitor_interface>, print_word<&Config::monitor_interface>},
     {"KOLO_COORDINATOR", "auto, always, never",
      "Who moves buckets forward: the coordinator thread too (always), only the callers (never), or as the free cores "
      "suggest (auto).",
@@ -97,14 +127,18 @@ constexpr ConfigRow kRows[] = {
      "at "
      "once.",
      parse_size<&Config::ring_segment_bytes, kKiB, kGiB>, print_size<&Config::ring_segment_bytes>},
+    {"KOLO_COST_MODEL", "fixed, measured",
+     "What an algorithm is chosen by: constants of the library, so that runs repeat bit for bit (fixed), or what "
+     "the links show when a Context is made (measured).",
+     parse_enum<&Config::cost_model, kCostModels>, print_enum<&Config::cost_model, kCostModels>},
     {"KOLO_SPIN_ITERATIONS", "0 to 1000000000", "How often a wait looks again before it yields, and then sleeps.",
      parse_int<&Config::spin_iterations, 0, 1'000'000'000>, print_int<&Config::spin_iterations>},
     {"KOLO_LOG_LEVEL", "debug, info, warn, error", "The least severe lines that reach the log sink.",
      parse_enum<&Config::log_level, kLogLevels>, print_enum<&Config::log_level, kLogLevels>},
 };
 
-// Read by the build scripts, not by the library.
-constexpr std::string_view kScriptVariables[] = {"KOLO_TORCH_DIR"};
+// Known to the build scripts and to `kolo run`, not to the library.
+constexpr std::string_view kScriptVariables[] = {"KOLO_TORCH_DIR", "KOLO_RUN_JOB"};
 
 constexpr std::string_view kPrefix = "KOLO_";
 
@@ -125,8 +159,12 @@ bool is_script_variable(std::string_view name) {
 std::string unknown_variable(std::string_view name) {
   std::vector<std::string_view> known;
   for (const ConfigRow& row : kRows) known.push_back(row.name);
-  return "environment variable " + std::string(name) + " is unknown and has no effect; the nearest known one is " +
-         std::string(base::nearest(name, known));
+  const std::string text = "environment variable " + std::string(name) + " is unknown and has no effect; ";
+  const auto nearest = base::nearest(name, known);
+  // A slip is a letter in three at most; beyond that a name is no likelier to be meant than any other.
+  const std::size_t slips = std::max<std::size_t>(1, (name.size() - kPrefix.size()) / 3);
+  if (base::edit_distance(name, nearest) > slips) return text + "`kolo config` shows those that there are";
+  return text + "the nearest known one is " + std::string(nearest);
 }
 
 }  // namespace

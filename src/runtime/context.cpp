@@ -1,77 +1,15 @@
-// Builds the object graph of one rank, and owns the order in which it is taken down: members of Parts are destroyed
-// from the last to the first, so each outlives those that borrow it.
+// Builds the object graph of one rank.
 #include "kolo/context.h"
 
+#include <algorithm>
+#include <future>
 #include <thread>
-#include "cluster/make.h"
-#include "comm/make.h"
 
-#include "engine/engine_impl.h"
-#include "telemetry/counters.h"
-#include "telemetry/logger.h"
-#include "transport/make.h"
+#include "cluster/make.h"
+#include "comm/select.h"
+#include "runtime/context_parts.h"
 
 namespace kolo {
-namespace {
-
-// Tags of one transport: the control channel's, then a range for each communicator in the order in which they are made.
-constexpr transport::Tag kControlTag = 0;
-constexpr transport::Tag kTagsPerCommunicator = 1U << 12;
-
-// A way between the ranks, and memory that they share if they are all on one host. Either may be absent in a world of
-// one.
-struct Wires {
-  std::unique_ptr<transport::SharedMemory> memory;
-  std::unique_ptr<transport::Transport> transport;
-};
-
-}  // namespace
-
-struct Context::Parts {
-  Config config;
-  telemetry::Logger logger;
-  telemetry::Counters counters;
-  std::unique_ptr<cluster::Bootstrap> bootstrap;
-  Wires user_wires;    // communicator()'s
-  Wires engine_wires;  // the engine's own: its threads never meet the user's
-  transport::Tag user_tag = kTagsPerCommunicator;
-  transport::Tag engine_tag = kTagsPerCommunicator;
-  std::unique_ptr<Communicator> communicator;
-  std::shared_ptr<engine::EngineImpl> engine;  // shared: Works hold weak references
-
-  [[nodiscard]] std::unique_ptr<Communicator> make_communicator(Wires& wires, transport::Tag& next_tag) {
-    if (bootstrap->placement().size == 1) return comm::make_self();
-    comm::AlgorithmicParts parts;
-    parts.transport = wires.transport.get();
-    parts.shared_memory = wires.memory.get();
-    parts.counters = &counters;
-    parts.first_tag = next_tag;
-    parts.tag_count = kTagsPerCommunicator;
-    parts.ring_segment_bytes = config.ring_segment_bytes;
-    parts.spin_iterations = config.spin_iterations;
-    parts.timeout = config.timeout;
-    next_tag += kTagsPerCommunicator;
-    return comm::make_algorithmic(parts);
-  }
-
-  void start() {
-    logger = logger.for_rank(bootstrap->placement().rank);
-    communicator = make_communicator(user_wires, user_tag);
-    engine::EngineParts parts;
-    parts.placement = bootstrap->placement();
-    parts.config = &config;
-    parts.transport = engine_wires.transport.get();
-    parts.shared_memory = engine_wires.memory.get();
-    parts.control_tag = kControlTag;
-    // Over MPI a program that brought its own may be calling it at the same time.
-    parts.heartbeat = engine_wires.memory != nullptr;
-    parts.communicators = [this] { return make_communicator(engine_wires, engine_tag); };
-    parts.counters = &counters;
-    parts.log = [this](LogLevel level, std::string_view line) { logger.write(level, line); };
-    engine = engine::EngineImpl::make(std::move(parts));
-  }
-};
-
 namespace {
 
 std::unique_ptr<Context::Parts> make_parts(Config config, std::unique_ptr<cluster::Bootstrap> bootstrap) {
@@ -82,28 +20,35 @@ std::unique_ptr<Context::Parts> make_parts(Config config, std::unique_ptr<cluste
   return parts;
 }
 
-// Between processes: shared memory where all ranks are on one host, else MPI.
-Wires make_process_wires(Context::Parts& parts, const void* mpi_comm) {
-  Wires wires;
-  const auto& placement = parts.bootstrap->placement();
-  if (placement.size == 1) return wires;
-  if (placement.local_size == placement.size) {
-    wires.memory = transport::make_process_shared_memory(*parts.bootstrap, parts.config.timeout);
-    wires.transport = transport::make_shm(*parts.bootstrap, *wires.memory, parts.config.timeout);
-  } else {
-    wires.transport = transport::make_mpi(mpi_comm, parts.counters);
+// Measuring takes all ranks at once, and here they are one thread. Rethrows the first error, by rank.
+void measure_together(std::vector<std::unique_ptr<Context::Parts>>& all) {
+  std::vector<std::future<void>> ranks;
+  for (auto& parts : all) {
+    if (parts->config.cost_model == CostModel::measured) {
+      ranks.push_back(std::async(std::launch::async, [&parts] { parts->measure_costs(); }));
+    }
   }
-  return wires;
+  for (auto& rank : ranks) rank.wait();
+  for (auto& rank : ranks) rank.get();
 }
 
 std::unique_ptr<Context> make_over_mpi(const void* mpi_comm, Config config) {
-  auto parts = make_parts(std::move(config), cluster::make_mpi_bootstrap(mpi_comm));
-  parts->user_wires = make_process_wires(*parts, mpi_comm);
-  parts->engine_wires = make_process_wires(*parts, mpi_comm);
-  return std::make_unique<Context>(std::move(parts));
+  return std::make_unique<Context>(
+      runtime::make_process_parts(std::move(config), cluster::make_mpi_bootstrap(mpi_comm), mpi_comm));
 }
 
 }  // namespace
+
+std::unique_ptr<Context::Parts> runtime::make_process_parts(Config config,
+                                                            std::unique_ptr<cluster::Bootstrap> bootstrap,
+                                                            const void* mpi_comm) {
+  auto parts = make_parts(std::move(config), std::move(bootstrap));
+  parts->watch = make_watch(*parts->bootstrap, parts->config, parts->logger);
+  for (auto* wires : {&parts->user_wires, &parts->engine_wires}) {
+    *wires = make_process_wires(*parts->bootstrap, mpi_comm, parts->counters, parts->config);
+  }
+  return parts;
+}
 
 std::unique_ptr<Context> Context::create(Config config) {
   if (cluster::started_by_launcher()) return make_over_mpi(nullptr, std::move(config));
@@ -115,27 +60,65 @@ std::unique_ptr<Context> Context::create_over(const void* mpi_comm, Config confi
 }
 
 std::vector<std::unique_ptr<Context>> Context::create_local(int ranks, const Config& config) {
-  auto bootstraps = cluster::make_inproc_bootstrap(ranks);
+  return create_local(std::vector<int>(static_cast<std::size_t>(std::max(ranks, 0)), 0), config);
+}
+
+std::vector<std::unique_ptr<Context>> Context::create_local(const std::vector<int>& hosts, const Config& config) {
+  auto bootstraps = cluster::make_inproc_bootstrap(hosts);
   std::vector<std::unique_ptr<Parts>> all;
-  for (auto& bootstrap : bootstraps) all.push_back(make_parts(config, std::move(bootstrap)));
-  for (auto wires : {&Parts::user_wires, &Parts::engine_wires}) {
-    if (ranks == 1) break;
-    auto memories = transport::make_inproc_shared_memory(ranks);
-    auto transports = transport::make_inproc(ranks);
-    for (std::size_t r = 0; r < all.size(); ++r) {
-      ((*all[r]).*wires) = Wires{std::move(memories[r]), std::move(transports[r])};
-    }
+  runtime::Hosts ranks;  // of each host
+  for (auto& bootstrap : bootstraps) {
+    const Placement& placement = bootstrap->placement();
+    ranks.resize(static_cast<std::size_t>(placement.cross_size));
+    ranks[static_cast<std::size_t>(placement.cross_rank)].push_back(placement.rank);
+    all.push_back(make_parts(config, std::move(bootstrap)));
   }
+  for (auto wires : {&Parts::user_wires, &Parts::engine_wires}) {
+    auto made = runtime::make_thread_wires(ranks);
+    for (std::size_t r = 0; r < all.size(); ++r) (*all[r]).*wires = std::move(made[r]);
+  }
+  measure_together(all);
   std::vector<std::unique_ptr<Context>> contexts;
   for (auto& parts : all) contexts.push_back(std::make_unique<Context>(std::move(parts)));
   return contexts;
+}
+
+void Context::Parts::start() {
+  logger = logger.for_rank(bootstrap->placement().rank);
+  for (auto* wires : {&user_wires, &engine_wires}) {
+    if (watch) watch->look_after(wires->transport.get(), wires->memory.get());
+  }
+  measure_costs();
+  if (user_wires.costs.measured && bootstrap->placement().rank == 0) logger.info(comm::describe(user_wires.costs));
+  communicator = runtime::make_communicator(user_wires, config, counters);
+  engine::EngineParts parts;
+  parts.placement = bootstrap->placement();
+  parts.config = &config;
+  parts.transport = engine_wires.transport.get();
+  parts.shared_memory = engine_wires.memory.get();
+  parts.control_tag = runtime::take_tags(engine_wires, 1);
+  parts.over_mpi = engine_wires.over_mpi;
+  // Over MPI a program that brought its own may be calling it at the same time.
+  parts.heartbeat = engine_wires.transport != nullptr && !engine_wires.over_mpi;
+  parts.communicators = [this] { return runtime::make_communicator(engine_wires, config, counters); };
+  parts.counters = &counters;
+  parts.log = [this](LogLevel level, std::string_view line) { logger.write(level, line); };
+  parts.inquiry = watch.get();
+  engine = engine::EngineImpl::make(std::move(parts));
+  if (watch) watch->speak_for(engine);
+}
+
+void Context::Parts::measure_costs() {
+  if (config.cost_model == CostModel::fixed || user_wires.costs.measured || user_wires.transport == nullptr) return;
+  user_wires.costs = engine_wires.costs = runtime::measure_costs(user_wires, config, counters);
+  user_wires.measuring = {};
 }
 
 Context::Context(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) { parts_->start(); }
 
 // Threads that wait for a Work hold the engine, which uses what Parts own; all Works have ended when it has stopped.
 Context::~Context() {
-  parts_->engine->stop();
+  shutdown();
   while (parts_->engine.use_count() > 1) std::this_thread::sleep_for(std::chrono::microseconds(100));
 }
 
@@ -145,6 +128,10 @@ Communicator& Context::communicator() noexcept { return *parts_->communicator; }
 Engine& Context::engine() noexcept { return *parts_->engine; }
 CounterSnapshot Context::counters() const { return parts_->counters.snapshot(); }
 void Context::log(LogLevel level, std::string_view line) const { parts_->logger.write(level, line); }
-void Context::shutdown() { parts_->engine->stop(); }
+
+void Context::shutdown() {
+  parts_->engine->stop();
+  if (parts_->watch) parts_->watch->stop();
+}
 
 }  // namespace kolo

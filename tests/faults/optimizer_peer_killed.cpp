@@ -1,5 +1,6 @@
 // As engine_peer_killed.cpp, in real training steps: the victim dies before, in or after its backward pass, and step()
-// says so on every other rank. optimizer_peer_killed POINT VICTIM.
+// says so on every other rank. optimizer_peer_killed POINT VICTIM; with "shared_" before the point, gradients lie in
+// shared memory, and survivors keep theirs, which is nobody else's any more.
 #include <ATen/Parallel.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>
@@ -15,9 +16,10 @@ constexpr int kCleanSteps = 3;
 
 class Training {
  public:
-  explicit Training(Context& context) {
+  Training(Context& context, bool shared) {
     broadcast_parameters(context, parameters());
     DistributedOptions options;
+    options.shared_gradients = shared;
     options.bucket_bytes = 16 * 1024;  // several buckets
     optimizer_ = std::make_unique<DistributedOptimizer>(
         context, std::make_shared<torch::optim::SGD>(tensors(), torch::optim::SGDOptions(0.01)), parameters(), options);
@@ -33,6 +35,13 @@ class Training {
     hidden_.register_hook([](const at::Tensor&) { die(); });
   }
   void step() { optimizer_->step(); }
+  // Writes to all gradients there are. False when one does not keep what was written.
+  [[nodiscard]] bool gradients_are_mine() const {
+    for (const auto& tensor : tensors()) {
+      if (tensor.grad().defined() && !tensor.grad().fill_(7).eq(7).all().item<bool>()) return false;
+    }
+    return true;
+  }
   [[nodiscard]] at::Tensor weights() const { return torch::cat({first_->weight.flatten(), second_->weight.flatten()}); }
 
  private:
@@ -62,17 +71,21 @@ std::string survive(Training& training, Rank victim) {
     training.step();
   });
   if (complaint.empty() && !weights.equal(training.weights())) complaint = "the weights have changed";
+  if (complaint.empty() && !training.gradients_are_mine()) complaint = "somebody else writes to the gradients";
   return complaint;
 }
 
-int run(const std::string& point, Rank victim) {
+int run(std::string point, Rank victim) {
+  constexpr std::string_view kShared = "shared_";
+  const bool shared = point.starts_with(kShared);
+  if (shared) point.erase(0, kShared.size());
   alarm(kEndOfAll);
   at::set_num_threads(1);
   auto context = Context::create(config_for_faults());
   const Rank rank = context->rank();
   std::string complaint;
   {
-    Training training(*context);
+    Training training(*context, shared);
     for (int step = 0; step < kCleanSteps; ++step) {
       training.forward().backward();
       training.step();

@@ -3,6 +3,7 @@ if(KOLO_HAVE_MPI AND KOLO_HAVE_TORCH)
   target_include_directories(optimizer_peer_killed PRIVATE ${kolo_SOURCE_DIR}/tests)
   target_link_libraries(optimizer_peer_killed PRIVATE kolo_torch kolo kolo_warnings)
   add_test(NAME faults.optimizer_peer_killed.np3 COMMAND python3 ${CMAKE_CURRENT_LIST_DIR}/peer_killed.py
-    $<TARGET_FILE:optimizer_peer_killed> 3 all before_backward,in_backward,before_step ${KOLO_MPIRUN})
+    $<TARGET_FILE:optimizer_peer_killed> 3 all
+    before_backward,in_backward,before_step,shared_before_backward,shared_in_backward,shared_before_step ${KOLO_MPIRUN})
   set_tests_properties(faults.optimizer_peer_killed.np3 PROPERTIES TIMEOUT 300 LABELS "faults;torch;mpi" PROCESSORS 2)
 endif()

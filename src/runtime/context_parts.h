@@ -1,0 +1,44 @@
+#pragma once
+// What a Context is made of. Members are destroyed from the last to the first, so each outlives those that borrow it.
+#include <memory>
+
+#include "cluster/bootstrap.h"
+#include "engine/engine_impl.h"
+#include "kolo/context.h"
+#include "runtime/watch.h"
+#include "runtime/wires.h"
+#include "telemetry/counters.h"
+#include "telemetry/logger.h"
+
+namespace kolo {
+
+struct Context::Parts {
+  Config config;
+  telemetry::Logger logger;
+  telemetry::Counters counters;
+  std::unique_ptr<cluster::Bootstrap> bootstrap;
+  std::unique_ptr<runtime::Watch> watch;  // null where nobody can be lost
+  runtime::Wires user_wires;              // communicator()'s
+  runtime::Wires engine_wires;            // the engine's own: its threads never meet the user's
+  std::unique_ptr<Communicator> communicator;
+  std::shared_ptr<engine::EngineImpl> engine;  // shared: Works hold weak references
+
+  // Where the making of a Context fails: the monitor wakes what the wires are.
+  ~Parts() {
+    if (watch) watch->stop();
+  }
+  void start();
+  // If that is wanted and not done yet. Blocks until all ranks have come.
+  void measure_costs();
+};
+
+namespace runtime {
+
+// The first half of a Context over processes; start() is the second. `mpi_comm` has the ranks of `bootstrap`.
+// Collective.
+[[nodiscard]] std::unique_ptr<Context::Parts> make_process_parts(Config config,
+                                                                 std::unique_ptr<cluster::Bootstrap> bootstrap,
+                                                                 const void* mpi_comm);
+
+}  // namespace runtime
+}  // namespace kolo
