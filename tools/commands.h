@@ -10,7 +10,10 @@ namespace kolo::tools {
 void add_config_command(CLI::App& app);
 // Returns `perf`, for further measurements to be added to.
 CLI::App& add_perf_command(CLI::App& app);
+void add_sweep_command(CLI::App& perf);
 void add_engine_command(CLI::App& perf);
 void add_data_command(CLI::App& app);
+// `status` becomes what the program exits with.
+void add_run_command(CLI::App& app, int& status);
 
 }  // namespace kolo::tools

@@ -3,7 +3,6 @@
 
 #include <cstdio>
 #include <fstream>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -20,6 +19,7 @@ struct PerfArguments {
   PerfOptions options;
   std::string dtype = "f32";
   std::string op = "sum";
+  std::string algorithm = "auto";
   std::string buffer = "registered";
   std::string baseline = "none";
   std::string json;
@@ -89,14 +89,6 @@ class Report {
   std::size_t wrong_ = 0;
 };
 
-struct AlignedMemory {
-  explicit AlignedMemory(std::size_t bytes) : storage(bytes + 64) {}
-  [[nodiscard]] std::byte* data() {
-    return storage.data() + (64 - reinterpret_cast<std::uintptr_t>(storage.data()) % 64) % 64;
-  }
-  std::vector<std::byte> storage;
-};
-
 void measure_sizes(const PerfOptions& options, std::span<const Contender> contenders, Report& report) {
   const bool barrier = options.operation == "barrier";
   const std::size_t last = barrier ? options.min_bytes : options.max_bytes;
@@ -113,6 +105,8 @@ void run_perf(PerfArguments arguments) {
   options.op = parse_reduce_op(arguments.op);
   options.registered = arguments.buffer == "registered";
   options.min_bytes = std::max(options.min_bytes, size_of(options.dtype));
+  check_sizes(options);
+  const Algorithm algorithm = parse_algorithm(arguments.algorithm);
   const auto context = Context::create();
   Communicator& communicator = context->communicator();
   const std::size_t most = options.operation == "barrier" ? 64 : options.max_bytes;
@@ -125,8 +119,8 @@ void run_perf(PerfArguments arguments) {
   AlignedMemory input(options.operation == "allreduce" ? 0 : most);
   std::vector<Contender> contenders;
   RegisteredBuffer* buffer = registered ? buffers[0].get() : nullptr;
-  contenders.push_back(
-      {"kolo", &communicator, buffer, buffer != nullptr ? buffer->data().data() : data.data(), input.data()});
+  contenders.push_back({"kolo", &communicator, buffer, buffer != nullptr ? buffer->data().data() : data.data(),
+                        input.data(), algorithm});
   std::unique_ptr<Communicator> baseline;
   if (arguments.baseline == "mpi") {
     baseline = make_mpi_baseline();
@@ -143,9 +137,6 @@ void run_perf(PerfArguments arguments) {
   if (report.wrong() != 0) throw Error(std::to_string(report.wrong()) + " elements were wrong");
 }
 
-const std::map<std::string, Algorithm> kAlgorithms = {
-    {"auto", Algorithm::automatic}, {"direct", Algorithm::direct}, {"ring", Algorithm::ring}};
-
 void add_collective(CLI::App& perf, const std::string& operation, const std::string& text) {
   auto arguments = std::make_shared<PerfArguments>();  // shared with the callback, which runs later
   arguments->options.operation = operation;
@@ -158,10 +149,9 @@ void add_collective(CLI::App& perf, const std::string& operation, const std::str
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
   command->add_option("--dtype", arguments->dtype, "element type: f32, bf16, i64, ...")->capture_default_str();
-  if (reduces) command->add_option("--op", arguments->op, "sum, average, min or max")->capture_default_str();
+  if (reduces) command->add_option("--op", arguments->op, "sum, average, min, max or product")->capture_default_str();
   if (operation == "allreduce") {
-    command->add_option("--algorithm", arguments->options.algorithm, "auto, direct or ring")
-        ->transform(CLI::CheckedTransformer(kAlgorithms));
+    command->add_option("--algorithm", arguments->algorithm, algorithm_names())->capture_default_str();
     command->add_option("--buffer", arguments->buffer, "registered: kolo's own memory; private: anybody's")
         ->check(CLI::IsMember({"registered", "private"}))
         ->capture_default_str();
@@ -180,6 +170,7 @@ void add_collective(CLI::App& perf, const std::string& operation, const std::str
 CLI::App& add_perf_command(CLI::App& app) {
   CLI::App* perf = app.add_subcommand("perf", "measure collectives; start it with mpirun");
   perf->require_subcommand(1);
+  add_sweep_command(*perf);
   add_collective(*perf, "allreduce", "sum (or average, minimum, maximum) over all ranks, in place");
   add_collective(*perf, "broadcast", "from rank 0 to all");
   add_collective(*perf, "allgather", "every rank's part to all; the size is that of the whole");

@@ -52,11 +52,13 @@ std::int64_t value_at(DType dtype, Rank rank, int iteration, std::size_t i) {
 std::int64_t reduced_at(DType dtype, ReduceOp op, int ranks, int iteration, std::size_t i) {
   const bool boolean = dtype == DType::boolean;
   std::int64_t sum = 0;
+  std::uint64_t product = 1;  // wraps
   std::int64_t low = value_at(dtype, 0, iteration, i);
   std::int64_t high = low;
   for (Rank r = 0; r < ranks; ++r) {
     const std::int64_t value = value_at(dtype, r, iteration, i);
     sum += value;
+    product *= static_cast<std::uint64_t>(value);
     low = std::min(low, value);
     high = std::max(high, value);
   }
@@ -69,6 +71,8 @@ std::int64_t reduced_at(DType dtype, ReduceOp op, int ranks, int iteration, std:
       return low;
     case ReduceOp::max:
       return high;
+    case ReduceOp::product:
+      return static_cast<std::int64_t>(product);
   }
   return 0;
 }

@@ -83,7 +83,7 @@ class Trial {
     options.dtype = options_.dtype;
     options.op = options_.op;
     options.registered = contender_.buffer;
-    options.algorithm = contender_.name == "kolo" ? options_.algorithm : Algorithm::automatic;
+    options.algorithm = contender_.algorithm;
     return options;
   }
 
@@ -127,26 +127,17 @@ double bus_factor(const std::string& operation, int ranks) {
   return operation == "broadcast" || operation == "barrier" ? 1 : others;
 }
 
-std::string_view algorithm_name(Algorithm algorithm) {
-  switch (algorithm) {
-    case Algorithm::automatic:
-      return "automatic";
-    case Algorithm::direct:
-      return "direct";
-    case Algorithm::ring:
-      return "ring";
-    case Algorithm::mpi:
-      return "mpi";
-  }
-  return "";
-}
-
 Measured summarize(const PerfOptions& options, const Trial& trial, const Contender& contender,
                    std::vector<double> times) {
   Measured result;
   Communicator& communicator = *contender.communicator;
   result.name = contender.name;
-  result.algorithm = algorithm_name(communicator.explain(trial.allreduce()).algorithm);
+  result.algorithm = "-";
+  if (options.operation == "allreduce") {
+    const Choice choice = communicator.explain(trial.allreduce());
+    result.algorithm = name_of(choice.algorithm);
+    result.predicted_us = choice.predicted_us;
+  }
   result.count = trial.count();
   result.bytes = trial.count() * size_of(options.dtype);
   times = slowest(communicator, std::move(times));
@@ -158,7 +149,44 @@ Measured summarize(const PerfOptions& options, const Trial& trial, const Contend
   return result;
 }
 
+constexpr std::pair<Algorithm, std::string_view> kNames[] = {
+    {Algorithm::automatic, "auto"},
+    {Algorithm::direct, "direct"},
+    {Algorithm::ring, "ring"},
+    {Algorithm::tree, "tree"},
+    {Algorithm::halving_doubling, "halving_doubling"},
+    {Algorithm::recursive_doubling, "recursive_doubling"},
+    {Algorithm::hierarchical, "hierarchical"},
+    {Algorithm::mpi, "mpi"},
+};
+
 }  // namespace
+
+std::string_view name_of(Algorithm algorithm) noexcept {
+  for (const auto& [known, name] : kNames) {
+    if (known == algorithm) return name;
+  }
+  return "";
+}
+
+std::string algorithm_names() {
+  std::string all;
+  for (const auto& [known, name] : kNames) all += (all.empty() ? "" : ", ") + std::string(name);
+  return all;
+}
+
+Algorithm parse_algorithm(std::string_view text) {
+  for (const auto& [known, name] : kNames) {
+    if (name == text) return known;
+  }
+  throw UsageError("algorithm \"" + std::string(text) + "\" is none of " + algorithm_names());
+}
+
+void check_sizes(const PerfOptions& options) {
+  if (options.min_bytes <= options.max_bytes) return;
+  throw UsageError("--min " + std::to_string(options.min_bytes) + " is more than --max " +
+                   std::to_string(options.max_bytes));
+}
 
 std::vector<Measured> measure(const PerfOptions& options, std::span<const Contender> contenders, std::size_t bytes) {
   const int iterations = iterations_for(options, bytes);

@@ -1,8 +1,11 @@
 #pragma once
 // One collective at one size, timed and verified, by one or two communicators in turns.
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kolo/communicator.h"
@@ -16,7 +19,6 @@ struct PerfOptions {
   std::size_t max_bytes = std::size_t{256} << 20;
   DType dtype = DType::f32;
   ReduceOp op = ReduceOp::sum;
-  Algorithm algorithm = Algorithm::automatic;
   bool registered = true;
   int iterations = 0;  // 0: chosen by size
 };
@@ -25,10 +27,30 @@ struct PerfOptions {
 struct Contender {
   std::string name;  // "kolo", "mpi"
   Communicator* communicator = nullptr;
-  RegisteredBuffer* buffer = nullptr;  // null where `data` is private
-  std::byte* data = nullptr;           // max_bytes, for in-place operations and outputs
-  std::byte* input = nullptr;          // max_bytes, for operations that are not in place
+  RegisteredBuffer* buffer = nullptr;          // null where `data` is private
+  std::byte* data = nullptr;                   // max_bytes, for in-place operations and outputs
+  std::byte* input = nullptr;                  // max_bytes, for operations that are not in place
+  Algorithm algorithm = Algorithm::automatic;  // of an allreduce
 };
+
+// Bytes that begin on a cache line.
+struct AlignedMemory {
+  explicit AlignedMemory(std::size_t bytes) : storage(bytes + 64) {}
+  [[nodiscard]] std::byte* data() {
+    return storage.data() + (64 - reinterpret_cast<std::uintptr_t>(storage.data()) % 64) % 64;
+  }
+  std::vector<std::byte> storage;
+};
+
+// Their names on the command line and in reports; "auto" is Algorithm::automatic's.
+[[nodiscard]] std::string_view name_of(Algorithm algorithm) noexcept;
+// The inverse; throws UsageError listing the names.
+[[nodiscard]] Algorithm parse_algorithm(std::string_view text);
+// All of them: "auto, direct, ...".
+[[nodiscard]] std::string algorithm_names();
+
+// Throws UsageError for sizes in the wrong order.
+void check_sizes(const PerfOptions& options);
 
 // Over all iterations, each taken as long as its slowest rank took.
 struct Measured {
@@ -38,9 +60,10 @@ struct Measured {
   std::size_t count = 0;
   double p50_us = 0;
   double p99_us = 0;
-  double algbw = 0;       // GB/s: bytes over p50
-  double busbw = 0;       // GB/s: what the slowest link must carry
-  std::size_t wrong = 0;  // elements, on all ranks
+  double algbw = 0;         // GB/s: bytes over p50
+  double busbw = 0;         // GB/s: what the slowest link must carry
+  std::size_t wrong = 0;    // elements, on all ranks
+  double predicted_us = 0;  // by the cost model; 0: it knows nothing of it
 };
 
 // Collective. One result per contender; the contenders take turns, one iteration each.

@@ -1,0 +1,230 @@
+#!/usr/bin/env python3
+"""Jobs of `kolo run` that go well, fail, hang and are interrupted: run_jobs.py KOLO. Checks the status, what was said, and
+that nothing is left: processes, shared memory, temporary files."""
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "support"))
+from leftovers import Leftovers
+
+PATIENCE = 60  # seconds for any job here
+
+
+class Result:
+    def __init__(self, status, out, err):
+        self.status, self.out, self.err = status, out, err
+
+    def expect(self, status, *texts):
+        """Texts are looked for in both streams."""
+        problems = [] if self.status == status else [f"status {self.status}, expected {status}"]
+        problems += [f"nowhere: {text}" for text in texts if not re.search(text, self.out + self.err)]
+        return problems
+
+
+class Runner:
+    def __init__(self, kolo):
+        self.kolo = kolo
+
+    def start(self, left, options, script):
+        """`script` is run by a shell on every rank."""
+        command = [self.kolo, "run", "--bind", "none", *options.split(), "--", "sh", "-c", script]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
+                                env=left.environment, start_new_session=True)
+
+    def finish(self, process):
+        try:
+            out, err = process.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, err = process.communicate()
+            return Result("none: it hangs", out, err)
+        return Result(process.returncode, out, err)
+
+    def job(self, left, options, script):
+        return self.finish(self.start(left, options, script))
+
+
+def rank_of(text, rank):
+    """The lines of one rank, without their prefix."""
+    return re.findall(rf"^\[{rank}\] (.*)$", text, re.M)
+
+
+def normal(run, left):
+    result = run.job(left, "-n 3", "echo rank $OMPI_COMM_WORLD_RANK; echo complaint >&2")
+    problems = result.expect(0, r"3 ranks: 3 ok")
+    for rank in range(3):
+        if rank_of(result.out, rank) != [f"rank {rank}"] or rank_of(result.err, rank) != ["complaint"]:
+            problems.append(f"rank {rank} said {rank_of(result.out, rank)}, {rank_of(result.err, rank)}")
+    return problems
+
+
+def library(run, left):
+    """MPI starts in the supervisor's child, and kolo with it."""
+    return run.job(left, "-n 2", f"exec '{run.kolo}' perf allreduce --min 1K --max 4K --iterations 2").expect(0, "2 ok")
+
+
+def one_fails(run, left):
+    script = "[ $OMPI_COMM_WORLD_RANK != 1 ] || exit 3; sleep 100"
+    return run.job(left, "-n 3 --grace 0.5", script).expect(
+        3, "3 ranks: 0 ok, 3 failed", "rank 1 on .*: exit status 3", "rank 0 on .*: killed by SIGTERM.*when the job was ended")
+
+
+def last_words(run, left):
+    """Ranks that see a peer's end by themselves get to say what they saw."""
+    script = "[ $OMPI_COMM_WORLD_RANK != 1 ] || exit 3; sleep 1; echo seen; exit 4"
+    return run.job(left, "-n 2 --grace 20", script).expect(3, r"\[0\] seen", "rank 0 on .*: exit status 4")
+
+
+def killed(run, left):
+    return run.job(left, "-n 2 --grace 0.5", "[ $OMPI_COMM_WORLD_RANK = 0 ] || kill -9 $$; sleep 100").expect(
+        137, "rank 1 on .*: killed by SIGKILL")
+
+
+def killed_with_recovery(run, left):
+    return run.job(left, "-n 2 --recovery", "[ $OMPI_COMM_WORLD_RANK = 0 ] || kill -9 $$; sleep 1; echo done").expect(
+        137, r"\[0\] done", "2 ranks: 1 ok, 1 failed", "killed by SIGKILL")
+
+
+def killed_and_allowed(run, left):
+    return run.job(left, "-n 2 --recovery --allow-lost", "[ $OMPI_COMM_WORLD_RANK = 0 ] || kill -9 $$; sleep 1").expect(
+        0, "2 ranks: 1 ok, 1 failed", "killed by SIGKILL")
+
+
+def stopped(run, left):
+    return run.job(left, "-n 2 --timeout 2 --grace 0.5", "[ $OMPI_COMM_WORLD_RANK = 0 ] || kill -STOP $$; sleep 100").expect(
+        124, "the time limit has passed")
+
+
+def stubborn(run, left):
+    return run.job(left, "-n 2 --timeout 1 --grace 0.5", "trap '' TERM; while :; do sleep 100; done").expect(
+        124, "killed by SIGKILL")
+
+
+def forks(run, left):
+    """Children of a rank, also those that have left its process group, end with it."""
+    script = "sleep 100 & setsid sleep 100 & setsid setsid sleep 100 & echo started; sleep 0.3"
+    return run.job(left, "-n 2", script).expect(0, "2 ok", r"\[1\] started")
+
+
+def long_lines(run, left):
+    script = "yes $OMPI_COMM_WORLD_RANK | head -c 200000 | tr -d '\\n'; echo; echo next; printf last"
+    result = run.job(left, "-n 3", script)
+    problems = result.expect(0)
+    for rank in range(3):
+        if rank_of(result.out, rank) != [str(rank) * 100000, "next", "last"]:
+            problems.append(f"rank {rank}: {[len(line) for line in rank_of(result.out, rank)]}")
+    return problems
+
+
+def much_output(run, left):
+    """More than all buffers hold, to a reader who takes his time; nothing is lost, nothing is blocked for ever."""
+    process = run.start(left, "-n 2", "seq 1 300000")
+    time.sleep(2)
+    result = run.finish(process)
+    problems = result.expect(0, "2 ok")
+    for rank in range(2):
+        if rank_of(result.out, rank) != [str(number) for number in range(1, 300001)]:
+            problems.append(f"rank {rank}: not its lines")
+    return problems
+
+
+def reader_leaves(run, left):
+    process = run.start(left, "-n 2 --grace 1", "while :; do echo line; done")
+    process.stdout.readline()
+    process.stdout.close()
+    try:
+        process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        return ["it hangs"]
+    process.stderr.close()
+    return [] if process.returncode == 141 else [f"status {process.returncode}, expected 141"]
+
+
+def without_prefix(run, left):
+    result = run.job(left, "-n 1 --no-prefix --quiet", "echo hello")
+    return result.expect(0) + ([] if result.out == "hello\n" and result.err == "" else [repr(result.out + result.err)])
+
+
+def missing_program(run, left):
+    command = [run.kolo, "run", "-n", "2", "--", "./no-such-program"]
+    done = subprocess.run(command, capture_output=True, text=True, env=left.environment, timeout=PATIENCE)
+    return Result(done.returncode, done.stdout, done.stderr).expect(127, "could not be started: No such file")
+
+
+def missing_mpirun(run, left):
+    return run.job(left, "-n 2 --mpirun no-such-mpirun", "true").expect(1, "install Open MPI")
+
+
+def interrupted(run, left, wanted=signal.SIGINT, status=130):
+    process = run.start(left, "-n 2 --grace 1", "echo ready; exec sleep 100")
+    lines = [process.stdout.readline() for _ in range(2)]
+    process.send_signal(wanted)
+    result = run.finish(process)
+    result.out += "".join(lines)
+    return result.expect(status, "interrupted by", "0 ok")
+
+
+def terminated(run, left):
+    return interrupted(run, left, signal.SIGTERM, 143)
+
+
+def impatient(run, left):
+    """The second signal does not wait for the grace time."""
+    process = run.start(left, "-n 2 --grace 100", "trap '' INT; echo ready; while :; do sleep 100; done")
+    for _ in range(2):
+        process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    return run.finish(process).expect(130, "killed by SIGKILL")
+
+
+def gone_itself(run, left):
+    """kolo run is killed: its ranks end all the same."""
+    process = run.start(left, "-n 2", "echo ready; sleep 100")
+    for _ in range(2):
+        process.stdout.readline()
+    process.kill()
+    process.communicate()
+    return []
+
+
+def mpirun_killed(run, left):
+    process = run.start(left, "-n 2 --grace 1", "echo ready; sleep 100")
+    for _ in range(2):
+        process.stdout.readline()
+    for pid in left.processes():
+        if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "mpirun":
+            os.kill(pid, signal.SIGKILL)
+    return run.finish(process).expect(120, "the launcher's daemon on its host is gone")
+
+
+CASES = [normal, library, one_fails, last_words, killed, killed_with_recovery, killed_and_allowed, stopped, stubborn, forks,
+         long_lines, much_output, reader_leaves, without_prefix, missing_program, missing_mpirun, interrupted, terminated,
+         impatient, gone_itself, mpirun_killed]
+
+
+def main(kolo, *names):
+    run = Runner(os.path.abspath(kolo))
+    failures = 0
+    for case in CASES:
+        if names and case.__name__ not in names:
+            continue
+        begin = time.monotonic()
+        with Leftovers() as left:
+            problems = case(run, left)
+            # Without kolo run nobody takes mpirun's files away, and mpirun takes its time with the rest.
+            alone = case is gone_itself
+            problems += [f"left behind: {item}" for item in left.found(15 if alone else 2, files=not alone)]
+        failures += bool(problems)
+        print(f"{case.__name__}: {'; '.join(problems) or 'ok'} ({time.monotonic() - begin:.1f} s)", flush=True)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

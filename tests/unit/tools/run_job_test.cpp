@@ -1,0 +1,137 @@
+#include "run_job.h"
+
+#include <gmock/gmock.h>
+
+#include <cerrno>
+#include <csignal>
+
+namespace kolo::tools {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+const Job::Clock::time_point kBegin{};
+
+Job all_running(int ranks, bool recovery = false, bool allow_lost = false) {
+  Job job({ranks, recovery, allow_lost}, kBegin);
+  for (int rank = 0; rank < ranks; ++rank) {
+    EXPECT_TRUE(job.started({"", rank, "h" + std::to_string(rank), 100 + rank}));
+  }
+  return job;
+}
+
+TEST(RunJob, AllOk) {
+  Job job = all_running(2);
+  EXPECT_FALSE(job.over());
+  job.ended(0, {How::exited, 0}, kBegin + 1s);
+  EXPECT_FALSE(job.over());
+  job.ended(1, {How::exited, 0}, kBegin + 2s);
+  EXPECT_TRUE(job.over());
+  EXPECT_FALSE(job.failed());
+  EXPECT_EQ(job.status(), 0);
+  EXPECT_EQ(job.summary(kBegin + 2s), std::vector<std::string>{"2 ranks: 2 ok in 2.0 s"});
+}
+
+TEST(RunJob, TheFirstFailureCounts) {
+  Job job = all_running(3);
+  job.ended(1, {How::exited, 3}, kBegin + 1s);
+  EXPECT_TRUE(job.failed());
+  job.ended(0, {How::signalled, SIGTERM}, kBegin + 2s);
+  job.ended(2, {How::exited, 0}, kBegin + 2s);
+  EXPECT_EQ(job.status(), 3);
+  const auto lines = job.summary(kBegin + 2s);
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_EQ(lines[0], "3 ranks: 1 ok, 2 failed in 2.0 s; exit status 3");
+  EXPECT_EQ(lines[1], "rank 1 on h1: exit status 3, after 1.0 s");
+  EXPECT_EQ(lines[2], "rank 0 on h0: killed by SIGTERM, after 2.0 s, when the job was ended");
+}
+
+TEST(RunJob, StatusesAsAShellHasThem) {
+  const auto status_of = [](End end) {
+    Job job = all_running(1);
+    job.ended(0, end, kBegin);
+    return job.status();
+  };
+  EXPECT_EQ(status_of({How::signalled, SIGKILL}), 137);
+  EXPECT_EQ(status_of({How::signalled, SIGSEGV}), 139);
+  EXPECT_EQ(status_of({How::not_started, ENOENT}), 127);
+  EXPECT_EQ(status_of({How::not_started, EACCES}), 126);
+  EXPECT_EQ(status_of({How::orphaned, 0}), kStatusLost);
+  EXPECT_EQ(status_of({How::exited, 255}), 255);
+}
+
+TEST(RunJob, ALostRank) {
+  Job job = all_running(2);
+  job.lost(1, kBegin + 3s);
+  job.ended(0, {How::exited, 0}, kBegin + 4s);
+  EXPECT_TRUE(job.over());
+  EXPECT_EQ(job.status(), kStatusLost);
+  EXPECT_THAT(job.summary(kBegin + 4s)[0], HasSubstr("1 ok, 1 lost"));
+}
+
+TEST(RunJob, RecoveryGoesOnButIsNotSilent) {
+  Job job = all_running(3, true);
+  job.ended(2, {How::signalled, SIGKILL}, kBegin + 1s);
+  EXPECT_FALSE(job.failed());
+  job.ended(0, {How::exited, 0}, kBegin + 2s);
+  job.ended(1, {How::exited, 0}, kBegin + 2s);
+  EXPECT_EQ(job.status(), 137);
+}
+
+TEST(RunJob, AllowLost) {
+  Job job = all_running(3, true, true);
+  job.ended(2, {How::signalled, SIGKILL}, kBegin + 1s);
+  job.lost(1, kBegin + 1s);
+  job.ended(0, {How::exited, 0}, kBegin + 2s);
+  EXPECT_EQ(job.status(), 0);
+  EXPECT_THAT(job.summary(kBegin + 2s)[0], HasSubstr("1 ok, 1 failed, 1 lost"));
+}
+
+TEST(RunJob, AllowLostDoesNotExcuseAStatus) {
+  Job job = all_running(2, true, true);
+  job.ended(1, {How::exited, 4}, kBegin + 1s);
+  job.ended(0, {How::exited, 0}, kBegin + 2s);
+  EXPECT_EQ(job.status(), 4);
+}
+
+TEST(RunJob, SomebodyMustBeLeft) {
+  Job job = all_running(2, true, true);
+  job.lost(0, kBegin);
+  job.ended(1, {How::signalled, SIGKILL}, kBegin);
+  EXPECT_EQ(job.status(), kStatusLost);
+}
+
+TEST(RunJob, InterruptAndTimeLimit) {
+  Job job = all_running(1);
+  job.interrupted(SIGINT);
+  job.timed_out();
+  job.ended(0, {How::exited, 0}, kBegin);
+  EXPECT_EQ(job.status(), 130);
+  Job late = all_running(1);
+  late.timed_out();
+  late.ended(0, {How::signalled, SIGKILL}, kBegin);
+  EXPECT_EQ(late.status(), kStatusTimeout);
+  EXPECT_THAT(late.summary(kBegin)[0], HasSubstr("time limit"));
+}
+
+TEST(RunJob, RanksThatWereNotStarted) {
+  Job job({2, false, false}, kBegin);
+  EXPECT_TRUE(job.started({"", 0, "h0", 1}));
+  EXPECT_FALSE(job.all_started());
+  job.launcher_ended(kBegin);
+  EXPECT_FALSE(job.over());
+  job.ended(0, {How::signalled, SIGTERM}, kBegin);
+  EXPECT_TRUE(job.over());
+  EXPECT_EQ(job.status(), kStatusNotStarted);
+}
+
+TEST(RunJob, StrangersAreRefused) {
+  Job job = all_running(2);
+  EXPECT_FALSE(job.started({"", 2, "h", 1}));
+  EXPECT_FALSE(job.started({"", -1, "h", 1}));
+  EXPECT_FALSE(job.started({"", 1, "h", 1}));  // is there already
+}
+
+}  // namespace
+}  // namespace kolo::tools

@@ -1,0 +1,108 @@
+// `kolo run`: starts the ranks of a program, and says honestly how they ended.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "commands.h"
+#include "run_launcher.h"
+#include "run_line.h"
+#include "run_reap.h"
+#include "run_socket.h"
+#include "run_surroundings.h"
+
+namespace kolo::tools {
+namespace {
+
+constexpr const char* kFooter = R"(Examples:
+  kolo run -n 4 -- ./train --epochs 90
+  kolo run --hosts node1:8,node2:8 --interface 10.0.0.0/24 --env OMP_NUM_THREADS=4 -- ./train
+
+Exit status: 0 when every rank ended with 0; else of the rank that failed first its own status, 128 + the
+signal that killed it, or 120 when its host was lost; 124 when --timeout ended the job, 121 when ranks could
+not be started, 128 + the signal that ended `kolo run`, 126 and 127 as in a shell.
+
+Binding: `auto` gives each rank an equal share of this machine's cores, and binds nothing where that would put
+several threads on one core (more ranks than cores; OMP_NUM_THREADS larger than the share), on several hosts,
+and on emulated ones. Two jobs on one machine must both run with `--bind none`: each would take the same cores.
+
+Forwarded to all ranks: KOLO_*, OMP_NUM_THREADS, and what --env names. This program must lie at the same path
+on all hosts, as the ranks' program must.)";
+
+void add_options(CLI::App& run, RunOptions& options) {
+  run.add_option("-n,--ranks", options.ranks, "Number of ranks; default: the slots of --hosts")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  run.add_option("--hosts", options.hosts, "Where, and how many ranks on each; default: all here")
+      ->type_name("h0:2,h1:2");
+  run.add_option("--hostfile", options.hostfile, "The same as a file of Open MPI's: `h0 slots=2` a line")
+      ->type_name("FILE");
+  run.add_option("--interface", options.interface, "Network (10.0.0.0/24) or device (eth0) between the hosts")
+      ->type_name("NET");
+  run.add_option("--bind", options.bind, "auto, core or none: how ranks are tied to cores; see below")
+      ->check(CLI::IsMember({"auto", "core", "none"}))
+      ->capture_default_str()
+      ->type_name("HOW");
+  run.add_option("--env", options.environment, "A variable for every rank; may be repeated")
+      ->type_size(1)
+      ->allow_extra_args(false)
+      ->type_name("NAME[=VALUE]");
+  run.add_flag("--recovery", options.recovery, "A rank that fails does not end the others");
+  run.add_flag("--allow-lost", options.allow_lost, "With --recovery: ranks that were killed or lost do not count");
+  run.add_option("--timeout", options.timeout_text, "End the job after this time: 90 (seconds), 10m, 2h")
+      ->type_name("TIME");
+  run.add_option("--grace", options.grace_s,
+                 "How long ranks may take to end by themselves after the first failure, and again after SIGTERM")
+      ->check(CLI::Range(0.0, 3600.0))
+      ->capture_default_str()
+      ->type_name("SECONDS");
+  run.add_flag("--no-prefix", options.no_prefix, "Do not write [rank] before each line");
+  run.add_flag("--quiet", options.quiet, "No summary, no remarks");
+  run.add_flag("--dry-run", options.dry_run, "Print mpirun's line, and do nothing");
+  run.add_option("--mca", options.mca, "A parameter of Open MPI; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("KEY VALUE");
+  run.add_option("--agent", options.agent, "Starts the launcher's daemons on other hosts; default: ssh")
+      ->type_name("PROGRAM");
+  run.add_option("--mpirun", options.mpirun, "Open MPI's mpirun")->capture_default_str()->type_name("PROGRAM");
+  run.add_option("PROGRAM", options.command, "After `--`: the program and its arguments")->required()->type_name("");
+}
+
+int start(const RunOptions& asked) {
+  Surroundings around = look_around();
+  RunOptions options = completed(asked, around);
+  if (!options.timeout_text.empty()) options.timeout = parse_duration(options.timeout_text);
+  if (options.allow_lost && !options.recovery) throw std::invalid_argument("--allow-lost needs --recovery");
+  if (options.dry_run) {
+    around.scratch = "SCRATCH";
+    std::printf("%s\n", shell_words(mpirun_line(options, around)).c_str());
+    return 0;
+  }
+  check_mpirun(options.mpirun);
+  if (around.root && !options.quiet) {
+    std::fprintf(stderr, "kolo run: as root, against Open MPI's advice: --allow-run-as-root is added\n");
+  }
+  const Scratch scratch;
+  around.scratch = scratch.path();
+  Listener listener = listen_on(own_address(options.interface, first_remote_host(options)));
+  Launcher launcher(options, mpirun_line(options, around), std::move(listener), {random_name(), random_name()});
+  return launcher.run();
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app, int& status) {
+  CLI::App* run = app.add_subcommand("run", "Start the ranks of a program, and say honestly how they ended");
+  auto options = std::make_shared<RunOptions>();  // shared with the callback, which outlives this call
+  add_options(*run, *options);
+  run->footer(kFooter);
+  run->callback([options, &status] {
+    try {
+      status = start(*options);
+    } catch (const std::invalid_argument& error) {
+      throw CLI::ValidationError("run", error.what());
+    }
+  });
+}
+
+}  // namespace kolo::tools

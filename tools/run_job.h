@@ -1,0 +1,81 @@
+#pragma once
+// What is known of the ranks of a job, when it is over, and which status that is. Pure: events in, decisions out.
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "run_wire.h"
+
+namespace kolo::tools {
+
+// Statuses of `kolo run` that are not a rank's own. A rank that was killed by a signal is 128 + its number.
+inline constexpr int kStatusTimeout = 124;
+inline constexpr int kStatusLost = 120;        // a host, or the launcher's daemon on it, is gone or out of reach
+inline constexpr int kStatusNotStarted = 121;  // the launcher did not start all ranks, or ended before they did
+
+struct JobPolicy {
+  int ranks = 0;
+  bool recovery = false;    // a rank that fails does not end the others
+  bool allow_lost = false;  // nor is it a failure of the job, when it was killed or lost
+};
+
+class Job {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  enum class Phase { awaited, running, ended, lost };
+  struct Rank {
+    Phase phase = Phase::awaited;
+    std::string host;
+    long pid = 0;
+    End end;
+    bool afterwards = false;  // ended when the job was being ended already
+    Clock::time_point when;
+  };
+
+  Job(JobPolicy policy, Clock::time_point begin) : policy_(policy), begin_(begin), ranks_(policy.ranks) {}
+
+  // False for a rank that cannot be, or is there already.
+  bool started(const Hello& hello);
+  void ended(int rank, End end, Clock::time_point now);
+  // Its connection is gone, and it had not said that it ends.
+  void lost(int rank, Clock::time_point now);
+  // The user, by a signal, or the time limit (no signal). The first one counts.
+  void interrupted(int signal);
+  void timed_out();
+  // The launcher has ended, or is given up: who is not there now will not come.
+  void launcher_ended(Clock::time_point now);
+
+  // All ranks have ended or are lost.
+  [[nodiscard]] bool over() const;
+  // Something has happened that ends the job for all.
+  [[nodiscard]] bool failed() const { return cause_.has_value(); }
+  [[nodiscard]] bool all_started() const;
+  [[nodiscard]] int status() const;
+  [[nodiscard]] const std::vector<Rank>& ranks() const { return ranks_; }
+  // Lines for people, without a newline. The first says how many; the others whom it happened to.
+  [[nodiscard]] std::vector<std::string> summary(Clock::time_point now) const;
+
+ private:
+  struct Cause {
+    int status = 0;
+    std::string text;
+  };
+  void finish(int rank, Phase phase, Clock::time_point now);
+  [[nodiscard]] int status_of(const Rank& rank) const;
+  // Of a rank whose end a job with recovery and allow_lost may go on without.
+  [[nodiscard]] static bool killed(const Rank& rank);
+  [[nodiscard]] std::string story(std::size_t rank) const;
+
+  JobPolicy policy_;
+  Clock::time_point begin_;
+  std::vector<Rank> ranks_;
+  std::optional<Cause> cause_;
+  std::vector<int> order_;  // ranks that ended other than with 0, the first one first
+};
+
+// "SIGKILL", or "signal 40" where it has no name.
+[[nodiscard]] std::string signal_name(int signal);
+
+}  // namespace kolo::tools

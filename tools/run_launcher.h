@@ -1,0 +1,100 @@
+#pragma once
+// One job: starts mpirun, hears the supervisors of its ranks, ends what has to be ended, and says how it went.
+//
+//   running --(a rank fails)--> last_words --(grace)--> asked --(grace)--> killed --(grace)--> given up
+//      |                                                 ^
+//      +--(interrupt, time limit)------------------------+           over as soon as every rank has ended
+//
+// last_words: peers of a rank that has failed learn of it by themselves, and may end in their own way. asked: SIGTERM,
+// or what the user sent. killed: SIGKILL.
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "run_child.h"
+#include "run_job.h"
+#include "run_lines.h"
+#include "run_options.h"
+#include "run_output.h"
+#include "run_socket.h"
+#include "run_wire.h"
+
+namespace kolo::tools {
+
+class Launcher {
+ public:
+  using Clock = Job::Clock;
+
+  struct Names {
+    std::string job;    // in every process's environment
+    std::string token;  // what supervisors prove with that they are ours
+  };
+
+  // `line` is mpirun's; `listener` is where its ranks' supervisors will call.
+  Launcher(const RunOptions& options, std::vector<std::string> line, Listener listener, Names names);
+  // Returns the status to exit with.
+  int run();
+
+ private:
+  enum class Stage { running, last_words, asked, killed };
+
+  // A supervisor; of rank -1 until it has said which.
+  struct Connection {
+    base::UniqueFd socket;
+    MessageReader reader;
+    std::string unsent;
+    Clock::time_point since;
+    int rank = -1;
+    bool finished = false;  // everything was heard, or nothing more will be
+    LineSplitter out;
+    LineSplitter err;
+  };
+
+  void start();
+  void step();
+  void advance();
+  void enter(Stage stage, int signal);
+  void give_up();
+
+  void on_signals();
+  void on_mpirun_output();
+  void on_mpirun_end();
+  void on_new_connection();
+  void on_connection(Connection& connection);
+  void on_message(Connection& connection, const Message& message);
+  void on_hello(Connection& connection, const Message& message);
+  void on_output(Connection& connection, std::string_view body);
+  void close(Connection& connection);
+
+  void send(Connection& connection, std::string_view bytes);
+  void send_to_all(int signal);
+  void grant(int rank, std::size_t bytes);
+  void write_output();
+  void say(const std::string& line);
+  void end_mpirun();
+  void drain_output();
+  [[nodiscard]] std::chrono::milliseconds until_next() const;
+
+  const RunOptions& options_;
+  std::vector<std::string> line_;
+  Listener listener_;
+  Names names_;
+  Clock::time_point begin_ = Clock::now();
+  Job job_;
+  Child mpirun_;
+  bool mpirun_ended_ = false;
+  LineSplitter mpirun_lines_{"[mpirun] "};
+  base::UniqueFd signals_;
+  std::vector<std::unique_ptr<Connection>> connections_;
+  Output out_;
+  Output err_;
+  Stage stage_ = Stage::running;
+  std::optional<Clock::time_point> deadline_;          // of the stage
+  std::optional<Clock::time_point> orphans_deadline_;  // ranks that outlive mpirun
+};
+
+}  // namespace kolo::tools

@@ -1,0 +1,200 @@
+#include "run_line.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <stdexcept>
+
+namespace kolo::tools {
+namespace {
+
+// Where kolo's own connections between hosts go, which are not MPI's.
+constexpr const char* kMonitorInterface = "KOLO_MONITOR_INTERFACE";
+
+int positive_number(std::string_view text, const std::string& whole) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < 1) {
+    throw std::invalid_argument("'" + whole + "': '" + std::string(text) + "' is not a number of ranks");
+  }
+  return value;
+}
+
+int slots(const std::vector<Host>& hosts) {
+  int sum = 0;
+  for (const Host& host : hosts) sum += host.slots;
+  return sum;
+}
+
+// 0: not said, which leaves it to the program.
+int threads_of_a_rank(const RunOptions& options, const Surroundings& surroundings) {
+  std::string text;
+  if (const auto found = surroundings.environment.find("OMP_NUM_THREADS"); found != surroundings.environment.end()) {
+    text = found->second;
+  }
+  for (const std::string& given : options.environment) {
+    if (given.starts_with("OMP_NUM_THREADS=")) text = given.substr(given.find('=') + 1);
+  }
+  int threads = 0;
+  std::from_chars(text.data(), text.data() + text.size(), threads);
+  return std::max(0, threads);
+}
+
+bool several_hosts(const RunOptions& options) { return !options.hosts.empty() || !options.hostfile.empty(); }
+
+void add(std::vector<std::string>& line, std::initializer_list<std::string> words) { line.insert(line.end(), words); }
+
+void add_network(std::vector<std::string>& line, const RunOptions& options, const Surroundings& surroundings) {
+  if (!options.agent.empty()) add(line, {"--mca", "plm", "rsh", "--mca", "plm_rsh_agent", options.agent});
+  if (surroundings.emulated) {
+    // Other ways from rank to rank would find out that the hosts are one.
+    add(line, {"--mca", "pml", "ob1", "--mca", "btl", "tcp,vader,self"});
+  }
+  if (!options.interface.empty()) {
+    add(line, {"--mca", "btl_tcp_if_include", options.interface, "--mca", "oob_tcp_if_include", options.interface});
+  }
+}
+
+void add_places(std::vector<std::string>& line, const RunOptions& options, const Surroundings& surroundings) {
+  add(line, {"-np", std::to_string(options.ranks)});
+  if (!options.hosts.empty()) add(line, {"--host", options.hosts});
+  if (!options.hostfile.empty()) add(line, {"--hostfile", options.hostfile});
+  const int room = options.hosts.empty() ? surroundings.cores : slots(parse_hosts(options.hosts));
+  if (options.hostfile.empty() && options.ranks > room) line.emplace_back("--oversubscribe");
+  const Binding binding = choose_binding(options, surroundings);
+  if (binding.cores_per_rank == 0) {
+    add(line, {"--map-by", "slot", "--bind-to", "none"});
+  } else {
+    add(line, {"--map-by", "slot:PE=" + std::to_string(binding.cores_per_rank), "--bind-to", "core"});
+  }
+}
+
+}  // namespace
+
+std::chrono::milliseconds parse_duration(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string unit(end, text.data() + text.size());
+  static const std::map<std::string, double> units{{"", 1e3}, {"ms", 1}, {"s", 1e3}, {"m", 60e3}, {"h", 3600e3}};
+  const auto found = units.find(unit);
+  if (error != std::errc{} || found == units.end() || !(value > 0) || value * found->second > 1e12) {
+    throw std::invalid_argument("'" + text + "' is not a time: 90, 500ms, 90s, 10m, 2h");
+  }
+  return std::chrono::milliseconds(std::max<std::int64_t>(1, static_cast<std::int64_t>(value * found->second)));
+}
+
+std::vector<Host> parse_hosts(const std::string& text) {
+  std::vector<Host> hosts;
+  std::size_t begin = 0;
+  while (begin <= text.size()) {
+    const std::size_t comma = std::min(text.find(',', begin), text.size());
+    const std::string_view item = std::string_view(text).substr(begin, comma - begin);
+    const std::size_t colon = item.find(':');
+    if (item.empty() || colon == 0) throw std::invalid_argument("'" + text + "' is no list of hosts: h0:2,h1:2");
+    const int count = colon == std::string_view::npos ? 1 : positive_number(item.substr(colon + 1), text);
+    hosts.push_back({std::string(item.substr(0, colon)), count});
+    begin = comma + 1;
+  }
+  return hosts;
+}
+
+std::vector<Host> spread(int ranks, const std::vector<std::string>& names) {
+  std::vector<Host> hosts;
+  const int count = static_cast<int>(names.size());
+  for (int k = 0; k < count; ++k) {
+    const int share = ranks / count + (k < ranks % count ? 1 : 0);
+    if (share > 0) hosts.push_back({names[static_cast<std::size_t>(k)], share});
+  }
+  return hosts;
+}
+
+RunOptions completed(RunOptions options, const Surroundings& surroundings) {
+  if (!options.hosts.empty() && !options.hostfile.empty()) {
+    throw std::invalid_argument("--hosts and --hostfile exclude each other");
+  }
+  if (surroundings.emulated) {
+    if (options.agent.empty()) options.agent = surroundings.emulated_agent;
+    if (options.interface.empty()) options.interface = surroundings.hub_network;
+    if (!several_hosts(options) && !surroundings.emulated_hosts.empty()) {
+      const int ranks = options.ranks > 0 ? options.ranks : static_cast<int>(surroundings.emulated_hosts.size());
+      for (const Host& host : spread(ranks, surroundings.emulated_hosts)) {
+        options.hosts += (options.hosts.empty() ? "" : ",") + host.name + ":" + std::to_string(host.slots);
+      }
+    }
+  }
+  if (options.ranks == 0 && !options.hosts.empty()) options.ranks = slots(parse_hosts(options.hosts));
+  if (options.ranks < 1) throw std::invalid_argument("how many ranks? -n N, or --hosts with their slots");
+  if (!options.hosts.empty()) static_cast<void>(parse_hosts(options.hosts));  // throws
+  const auto names = forwarded_names(options, surroundings);
+  if (!options.interface.empty() && std::find(names.begin(), names.end(), kMonitorInterface) == names.end()) {
+    options.environment.push_back(kMonitorInterface + ("=" + options.interface));
+  }
+  return options;
+}
+
+Binding choose_binding(const RunOptions& options, const Surroundings& surroundings) {
+  if (options.bind == "none") return {0, "asked for"};
+  const int share = std::max(1, surroundings.cores / std::max(1, options.ranks));
+  const int threads = threads_of_a_rank(options, surroundings);
+  if (options.bind == "core") return {several_hosts(options) ? std::max(1, threads) : share, "asked for"};
+  if (surroundings.emulated) return {0, "emulated hosts share their processors"};
+  if (several_hosts(options)) return {0, "the cores of other hosts are not known here"};
+  if (options.ranks > surroundings.cores) return {0, "more ranks than cores"};
+  if (threads > share) return {0, "ranks with " + std::to_string(threads) + " threads need more cores than there are"};
+  return {share, "each rank its share of the cores"};
+}
+
+std::vector<std::string> forwarded_names(const RunOptions& options, const Surroundings& surroundings) {
+  std::set<std::string> names;
+  for (const auto& [name, value] : surroundings.environment) {
+    const bool of_a_job_around_this = name.starts_with("KOLO_RUN_");
+    if ((name.starts_with("KOLO_") && !of_a_job_around_this) || name == "OMP_NUM_THREADS") names.insert(name);
+  }
+  for (const std::string& given : options.environment) names.insert(given.substr(0, given.find('=')));
+  return {names.begin(), names.end()};
+}
+
+std::vector<std::string> mpirun_line(const RunOptions& options, const Surroundings& surroundings) {
+  std::vector<std::string> line{options.mpirun};
+  if (surroundings.root) line.emplace_back("--allow-run-as-root");
+  // Which failure ends the job, and how long the others have, is decided by `kolo run`, not by mpirun.
+  line.emplace_back("--enable-recovery");
+  add_places(line, options, surroundings);
+  add_network(line, options, surroundings);
+  if (!several_hosts(options) || surroundings.emulated) {
+    // All that the launcher writes is then in a folder that can be taken away as a whole.
+    add(line, {"--mca", "orte_tmpdir_base", surroundings.scratch});
+  }
+  // The supervisor needs longer than the usual second to end what its rank has started.
+  add(line, {"--mca", "odls_base_sigkill_timeout", "3"});
+  for (const auto& [key, value] : options.mca) add(line, {"--mca", key, value});
+  for (const std::string& name : forwarded_names(options, surroundings)) add(line, {"-x", name});
+  for (const char* name : {"KOLO_RUN_ADDRESS", "KOLO_RUN_JOB", "KOLO_RUN_TOKEN"}) add(line, {"-x", name});
+  add(line, {surroundings.program, "rank-shim", "--"});
+  line.insert(line.end(), options.command.begin(), options.command.end());
+  return line;
+}
+
+std::string shell_words(const std::vector<std::string>& words) {
+  static constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
+  std::string text;
+  for (const std::string& word : words) {
+    if (!text.empty()) text += ' ';
+    if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) {
+      text += word;
+      continue;
+    }
+    text += '\'';
+    for (const char character : word) {
+      if (character == '\'') {
+        text += "'\\''";
+      } else {
+        text += character;
+      }
+    }
+    text += '\'';
+  }
+  return text;
+}
+
+}  // namespace kolo::tools

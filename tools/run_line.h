@@ -1,0 +1,54 @@
+#pragma once
+// The mpirun line that `kolo run` stands for. Pure: everything it depends on is handed in.
+#include <map>
+#include <string>
+#include <vector>
+
+#include "run_options.h"
+
+namespace kolo::tools {
+
+// What the line depends on beside the options.
+struct Surroundings {
+  int cores = 1;               // physical ones this process may use
+  bool root = false;           // Open MPI refuses to start as root unless told otherwise
+  bool emulated = false;       // the hosts are one machine (script/cluster)
+  std::string hub_network;     // of emulated hosts
+  std::string emulated_agent;  // reaches them
+  std::vector<std::string> emulated_hosts;
+  std::string program;                             // this program, which is also each rank's supervisor
+  std::string scratch;                             // where mpirun puts its session folder
+  std::map<std::string, std::string> environment;  // this process's
+};
+
+struct Host {
+  std::string name;
+  int slots = 1;
+};
+
+// "h0:2,h1" -> {h0, 2}, {h1, 1}. Throws std::invalid_argument.
+[[nodiscard]] std::vector<Host> parse_hosts(const std::string& text);
+// Ranks as evenly over the names as their number allows, in order; names that get none are left out.
+[[nodiscard]] std::vector<Host> spread(int ranks, const std::vector<std::string>& names);
+
+// The options with what the surroundings imply filled in: on emulated hosts agent, interface and hosts; the number of
+// ranks. Throws std::invalid_argument where they contradict each other.
+[[nodiscard]] RunOptions completed(RunOptions options, const Surroundings& surroundings);
+
+// How ranks are tied to processors.
+struct Binding {
+  int cores_per_rank = 0;  // 0: not bound
+  std::string why;
+};
+[[nodiscard]] Binding choose_binding(const RunOptions& options, const Surroundings& surroundings);
+
+// Names of the variables that every rank gets, besides those of `kolo run` itself.
+[[nodiscard]] std::vector<std::string> forwarded_names(const RunOptions& options, const Surroundings& surroundings);
+
+// argv of mpirun. `options` are completed.
+[[nodiscard]] std::vector<std::string> mpirun_line(const RunOptions& options, const Surroundings& surroundings);
+
+// As a shell would have to be given it.
+[[nodiscard]] std::string shell_words(const std::vector<std::string>& words);
+
+}  // namespace kolo::tools

@@ -1,0 +1,128 @@
+#include "run_surroundings.h"
+
+#include <sched.h>
+#include <sys/random.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <stdexcept>
+
+#include "run_child.h"
+#include "run_socket.h"
+
+namespace kolo::tools {
+namespace {
+
+// Cores, not hardware threads, that this process may use.
+int usable_cores() {
+  cpu_set_t usable;
+  CPU_ZERO(&usable);
+  if (::sched_getaffinity(0, sizeof usable, &usable) != 0) return 1;
+  std::set<std::string> cores;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &usable)) continue;
+    std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list");
+    std::string siblings;
+    cores.insert(file >> siblings ? siblings : "cpu" + std::to_string(cpu));
+  }
+  return std::max<int>(1, static_cast<int>(cores.size()));
+}
+
+std::map<std::string, std::string> all_variables() {
+  std::map<std::string, std::string> variables;
+  for (char** entry = ::environ; *entry != nullptr; ++entry) {
+    const std::string text(*entry);
+    const std::size_t equals = text.find('=');
+    if (equals != std::string::npos) variables[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  return variables;
+}
+
+std::string value(const std::map<std::string, std::string>& variables, const std::string& name) {
+  const auto found = variables.find(name);
+  return found == variables.end() ? std::string() : found->second;
+}
+
+std::vector<std::string> host_names(const RunOptions& options) {
+  std::vector<std::string> names;
+  if (!options.hosts.empty()) {
+    for (const Host& host : parse_hosts(options.hosts)) names.push_back(host.name);
+  }
+  if (options.hostfile.empty()) return names;
+  std::ifstream file(options.hostfile);
+  if (!file) throw std::runtime_error("host file " + options.hostfile + ": " + std::strerror(errno));
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t begin = line.find_first_not_of(" \t");
+    if (begin == std::string::npos || line[begin] == '#') continue;
+    names.push_back(line.substr(begin, line.find_first_of(" \t#:", begin) - begin));
+  }
+  return names;
+}
+
+}  // namespace
+
+Surroundings look_around() {
+  Surroundings around;
+  around.cores = usable_cores();
+  around.root = ::geteuid() == 0;
+  around.program = std::filesystem::read_symlink("/proc/self/exe").string();
+  around.environment = all_variables();
+  // Set by script/cluster for what it runs.
+  around.hub_network = value(around.environment, "EMULATED_HOSTS_NETWORK");
+  around.emulated = !around.hub_network.empty();
+  around.emulated_agent = value(around.environment, "EMULATED_HOSTS_AGENT");
+  std::string names = value(around.environment, "EMULATED_HOSTS_NAMES");
+  if (!names.empty()) {
+    for (const Host& host : parse_hosts(names)) around.emulated_hosts.push_back(host.name);
+  }
+  return around;
+}
+
+std::string first_remote_host(const RunOptions& options) {
+  for (const std::string& name : host_names(options)) {
+    if (!own_address({}, name).starts_with("127.")) return name;
+  }
+  return {};
+}
+
+void check_mpirun(const std::string& mpirun) {
+  const Child child = start_child({{mpirun, "--version"}, true, true, SIGKILL});
+  if (child.error == ENOENT) {
+    throw std::runtime_error(mpirun + " is not there: install Open MPI (Debian: apt-get install openmpi-bin)");
+  }
+  if (child.error != 0) throw std::runtime_error(mpirun + ": " + std::strerror(child.error));
+  std::string text;
+  std::array<char, 4096> bytes;
+  for (ssize_t got = 0; (got = ::read(child.out.get(), bytes.data(), bytes.size())) > 0;) {
+    text.append(bytes.data(), static_cast<std::size_t>(got));
+  }
+  ::waitpid(child.pid, nullptr, 0);
+  if (text.find("Open MPI") == std::string::npos) {
+    throw std::runtime_error(mpirun + " is not Open MPI's, which kolo is built for; --mpirun names another. It says: " +
+                             text.substr(0, text.find('\n')));
+  }
+}
+
+std::string random_name() {
+  std::array<unsigned char, 16> bytes;
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+    throw std::runtime_error(std::string("getrandom: ") + std::strerror(errno));
+  }
+  std::string name;
+  for (const unsigned char byte : bytes) {
+    name += "0123456789abcdef"[byte >> 4];
+    name += "0123456789abcdef"[byte & 15];
+  }
+  return name;
+}
+
+}  // namespace kolo::tools
