@@ -5,32 +5,47 @@
 #include <cstdio>
 #include <exception>
 #include <iostream>
+#include <memory>
 #include <optional>
+#include <string>
 
+#include "failure.h"
 #include "kolo/context.h"
 #include "kolo/error.h"
 #include "options.h"
 #include "process.h"
+#include "ranks.h"
 #include "trainer.h"
 
 int main(int argc, char** argv) {
   std::optional<imagenet::Options> options;
+  std::string wrong;
   try {
     options = imagenet::parse_options(argc, argv, std::cout);
+    if (!options) return 0;
   } catch (const kolo::UsageError& error) {
-    std::fprintf(stderr, "imagenet_resnet50: %s\n", error.what());
-    return 2;
+    wrong = error.what();
   }
-  if (!options) return 0;
 
   imagenet::keep_freed_memory();
+  std::unique_ptr<kolo::Context> context;
   try {
-    const auto context = kolo::Context::create();
+    context = kolo::Context::create();
+    // Most often all ranks have the same wrong option.
+    const auto summary = imagenet::summary_of(imagenet::gather_texts(*context, wrong));
+    if (!summary.empty()) {
+      if (context->rank() == 0) std::fprintf(stderr, "imagenet_resnet50: %s\n", summary.c_str());
+      return 2;
+    }
     context->run([&] { imagenet::train(*context, *options); });
     context->shutdown();
+    return 0;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "imagenet_resnet50: %s\n", error.what());
+    if (context == nullptr) {
+      std::fprintf(stderr, "imagenet_resnet50: %s\n", error.what());
+    } else {
+      imagenet::report_failure(*context, error);
+    }
     return 1;
   }
-  return 0;
 }

@@ -32,6 +32,9 @@ void add_run(CLI::App& app, Options& o) {
   app.add_option("--threads", o.threads, "LibTorch threads a rank, 0: choose")->check(CLI::Range(0, 1024));
   app.add_option("--sync", o.sync, "off: ranks train alone (for measuring)")
       ->transform(CLI::CheckedTransformer(kOnOff, CLI::ignore_case));
+  app.add_option("--shared-gradients", o.shared_gradients,
+                 "on: reduce gradients where they lie, in memory that all ranks share (one host)")
+      ->transform(CLI::CheckedTransformer(kOnOff, CLI::ignore_case));
   app.add_option("--memory-format", o.channels_last)
       ->transform(CLI::CheckedTransformer(std::map<std::string, bool>{{"channels_last", true}, {"contiguous", false}}));
   app.add_option("--json", o.json, "file for JSON lines");

@@ -40,6 +40,7 @@ struct Options {
 
   OptimizerKind optimizer = OptimizerKind::fused;
   bool sync = true;  // false: ranks train alone, which is the floor that synchronous training is measured against
+  bool shared_gradients = false;  // reduced where they lie, without a copy; all ranks on one host
   bool channels_last = true;
   int threads = 0;  // of LibTorch, a rank; 0: this rank's share of the cores it may use
   int workers = 0;  // loader threads, a rank; 0: half of that share, at least one

@@ -64,8 +64,9 @@ void Reporter::header(const Options& o, const kolo::Placement& placement, const 
                      {"versions", {{"kolo", KOLO_VERSION}, {"torch", torch_version}}},
                      {"recipe", recipe_of(o)}};
   if (json_.is_open()) json_ << line.dump() << std::endl;
-  note(format("%s, %d ranks on %d hosts, batch %d a rank, %d px, %d classes, %d + %d threads a rank", o.arch.c_str(),
-              placement.size, placement.cross_size, o.batch, o.image_size, o.classes, o.threads, o.workers));
+  note(format("%s, %d rank%s on %d host%s, batch %d a rank, %d px, %d classes, %d + %d threads a rank", o.arch.c_str(),
+              placement.size, placement.size == 1 ? "" : "s", placement.cross_size,
+              placement.cross_size == 1 ? "" : "s", o.batch, o.image_size, o.classes, o.threads, o.workers));
 }
 
 void Reporter::position(std::int64_t epoch, std::int64_t epochs, std::int64_t step, std::int64_t steps) {
@@ -108,7 +109,9 @@ void Reporter::step(const StepRecord& r) {
                      {"epoch", r.epoch},
                      {"step_ms", r.step_ms},
                      {"data_ms", r.data_ms},
+                     {"forward_ms", r.forward_ms},
                      {"exposed_ms", r.exposed_ms},
+                     {"update_ms", r.update_ms},
                      {"images_per_s", r.images_per_s},
                      {"loss", r.loss},
                      {"lr", r.lr},

@@ -17,7 +17,9 @@ struct StepRecord {
   std::int64_t epoch = 0;
   double step_ms = 0;       // everything between two steps' ends
   double data_ms = 0;       // of it, waiting for the batch
+  double forward_ms = 0;    // of it, until the loss is there
   double exposed_ms = 0;    // of it, waiting for gradients after backward
+  double update_ms = 0;     // of it, the optimizer's step
   double images_per_s = 0;  // over all ranks
   double loss = 0;
   double lr = 0;

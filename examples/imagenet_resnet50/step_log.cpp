@@ -5,11 +5,11 @@
 namespace imagenet {
 
 void StepLog::flush() {
-  constexpr std::size_t kColumns = 5;
+  constexpr std::size_t kColumns = 7;
   std::vector<double> table;
   table.reserve(pending_.size() * kColumns);
   for (const StepRecord& r : pending_) {
-    table.insert(table.end(), {r.step_ms, r.data_ms, r.exposed_ms, r.loss, r.page_faults});
+    table.insert(table.end(), {r.step_ms, r.data_ms, r.forward_ms, r.exposed_ms, r.update_ms, r.loss, r.page_faults});
   }
   sum_over_ranks(context_, table);
   const double scale = 1.0 / context_.size();
@@ -18,9 +18,11 @@ void StepLog::flush() {
     const double* row = &table[i * kColumns];
     r.step_ms = row[0] * scale;
     r.data_ms = row[1] * scale;
-    r.exposed_ms = row[2] * scale;
-    r.loss = row[3] * scale;
-    r.page_faults = row[4] * scale;
+    r.forward_ms = row[2] * scale;
+    r.exposed_ms = row[3] * scale;
+    r.update_ms = row[4] * scale;
+    r.loss = row[5] * scale;
+    r.page_faults = row[6] * scale;
     r.images_per_s = r.step_ms > 0 ? 1000.0 * global_batch_ / r.step_ms : 0.0;
     reporter_.step(r);
   }

@@ -113,7 +113,9 @@ void Trainer::make_model() {
   } else {
     position_ = load_snapshot(context_, options_, *model_, *optimizer_);
   }
-  distributed_.emplace(context_, optimizer_, model_->named_parameters());
+  kolo::DistributedOptions distribution;
+  distribution.shared_gradients = options_.shared_gradients;
+  distributed_.emplace(context_, optimizer_, model_->named_parameters(), distribution);
 }
 
 EpochRecord Trainer::train_epoch() {
@@ -156,20 +158,24 @@ StepRecord Trainer::train_step(const Batch& batch, std::array<double, 3>& sums) 
   record.lr = schedule_.learning_rate(epoch, steps);
   set_learning_rate(*optimizer_, record.lr);
 
+  const auto start = Clock::now();
   const at::Tensor logits = model_->forward(batch.images);
   const at::Tensor loss =
       at::cross_entropy_loss(logits, batch.labels, {}, at::Reduction::Mean, -100, options_.label_smoothing);
+  record.forward_ms = milliseconds(start, Clock::now());
   loss.backward();
-  const auto backward_done = Clock::now();
+  auto gradients_ready = Clock::now();
   if (distributed_) {
     distributed_->synchronize();
-    record.exposed_ms = milliseconds(backward_done, Clock::now());
+    record.exposed_ms = milliseconds(gradients_ready, Clock::now());
+    gradients_ready = Clock::now();
     distributed_->step();
     distributed_->zero_grad();
   } else {
     optimizer_->step();
     optimizer_->zero_grad();
   }
+  record.update_ms = milliseconds(gradients_ready, Clock::now());
   record.loss = loss.item<double>();
   const at::NoGradGuard no_grad;
   const auto count = static_cast<double>(batch.labels.size(0));

@@ -2,10 +2,12 @@
 // The gradient path without tensors: what the LibTorch binding stands on, and any other framework could.
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "kolo/gradient_memory.h"
 #include "kolo/types.h"
 
 namespace kolo {
@@ -25,8 +27,9 @@ struct ReducerOptions {
   ReduceOp op = ReduceOp::average;  // sum or average; an average divides by the world size
   double prescale = 1.0;
   double postscale = 1.0;
-  std::size_t bucket_bytes = 0;  // 0: from Config
-  std::string settings;          // anything else that must agree on all ranks; compared, never read
+  std::size_t bucket_bytes = 0;   // 0: from Config
+  std::size_t in_place_from = 0;  // bytes; gradients from here on may lie in memory(), all ranks on one host. 0: none
+  std::string settings;           // anything else that must agree on all ranks; compared, never read
 };
 
 // One optimizer's gradients. A *round* is what it contributes between two finish() calls. Call from one thread at a
@@ -42,6 +45,13 @@ class GradientReducer {
   // full. Never blocks. `data` must live unchanged until finish() has returned, because a round that a peer voids is
   // sent again. Throws UsageError when i was already contributed in this round.
   virtual void contribute(std::size_t index, const void* data) = 0;
+  // The same for data that kolo may write to. A whole block of memory() is not packed: peers read it where it is, and
+  // the reduced gradient is written over it. Anything else is packed. After an error the data is neither one nor the
+  // other.
+  virtual void contribute_in_place(std::size_t index, void* data) { contribute(index, data); }
+  // Where gradients for contribute_in_place() can be made. Another one with each new plan (generation()); null before
+  // the first plan, and without ReducerOptions::in_place_from.
+  [[nodiscard]] virtual std::shared_ptr<GradientMemory> memory() const { return nullptr; }
   // This rank's table has changed (new parameter, other shape): the peers learn it in this round, all tensors of which
   // are matched again by name, and the new table holds from the next round. Peers whose table differs get
   // MismatchError.
@@ -49,7 +59,8 @@ class GradientReducer {
   // Closes the round and waits until every bucket is reduced, making progress itself meanwhile.
   // Throws MismatchError, PeerFailedError, PeerLostError, TimeoutError; after the first two the next round works.
   virtual void finish() = 0;
-  // Where the reduced gradient of the last finished round lies. Valid until the next round's contribute().
+  // Where the reduced gradient of the last finished round lies: in kolo's memory, valid until the next round's
+  // contribute(); or over the block that was contributed in place.
   [[nodiscard]] virtual std::span<std::byte> gradient(std::size_t index) = 0;
   // Whether any rank contributed it in the last finished round; if none did, gradient(index) is all zeros.
   [[nodiscard]] virtual bool contributed(std::size_t index) const = 0;

@@ -11,12 +11,19 @@ constexpr std::size_t kFirstBitsWord = 3;
 
 }  // namespace
 
+std::size_t Bucket::memory_for(const PlannedBucket& plan, bool has_home) {
+  return std::max<std::size_t>(plan.bytes, 64) + (has_home ? Scattering::table_bytes(plan.tensors.size()) : 0);
+}
+
 Bucket::Bucket(BucketParts parts)
-    : parts_(std::move(parts)), flags_(kFirstBitsWord + (parts_.plan->tensors.size() + 63) / 64) {
+    : parts_(std::move(parts)),
+      flags_(kFirstBitsWord + (parts_.plan->tensors.size() + 63) / 64),
+      places_(parts_.plan->tensors.size(), nullptr) {
   const auto& tensors = parts_.plan->tensors;
   for (std::size_t slot = 0; slot < tensors.size(); ++slot) {
     const std::size_t end = slot + 1 < tensors.size() ? tensors[slot + 1].offset : parts_.plan->bytes;
     sizes_.push_back(end - tensors[slot].offset);
+    begins_.push_back(tensors[slot].offset / size_of(parts_.plan->dtype));
   }
 }
 
@@ -24,6 +31,7 @@ void Bucket::open(std::uint64_t stamp) {
   std::fill(flags_.begin(), flags_.end(), 0);
   flags_[1] = stamp;
   flags_[2] = ~stamp;
+  std::fill(places_.begin(), places_.end(), nullptr);
   missing_ = sizes_.size();
   operation_.reset();
   complete_ = false;
@@ -34,6 +42,12 @@ bool Bucket::pack(std::size_t slot, const void* data) {
   std::memcpy(parts_.memory->data().data() + planned.offset, data, planned.bytes);
   parts_.counters->bytes_copied.add(planned.bytes);
   parts_.counters->copies.add();
+  mark(slot);
+  return --missing_ == 0;
+}
+
+bool Bucket::place(std::size_t slot, std::byte* data) {
+  places_[slot] = data;
   mark(slot);
   return --missing_ == 0;
 }
@@ -58,7 +72,8 @@ void Bucket::launch(const Reduction& reduction, bool as_void) {
   options.registered = parts_.memory.get();
   options.flags = {flags_, kVoid};
   parts_.counters->launches.add();
-  operation_ = parts_.communicator->start(options);
+  operation_ = parts_.home == nullptr ? parts_.communicator->start(options)
+                                      : parts_.communicator->start_scattered(options, {begins_, places_, parts_.home});
 }
 
 bool Bucket::advance() {
@@ -76,6 +91,7 @@ bool Bucket::contributed(std::size_t slot) const noexcept {
 }
 
 std::span<std::byte> Bucket::tensor(std::size_t slot, std::size_t bytes) {
+  if (places_[slot] != nullptr) return {places_[slot], bytes};
   return parts_.memory->data().subspan(parts_.plan->tensors[slot].offset, bytes);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// One bucket of a frozen plan, round after round: gradients are packed into it, it is reduced in place, and the results
-// are read where they lie.
+// One bucket of a frozen plan, round after round: gradients are packed into it, or stay where peers can read them too
+// (`home`); it is reduced in place, and the results are read where they lie.
 //
 // Flag words: [0] kVoid | ...   [1] stamp   [2] ~stamp   [3...] a bit for every tensor that was contributed.
 // Words are combined by OR over ranks, so stamps agree exactly when ([1] & [2]) == 0 afterwards.
@@ -19,6 +19,7 @@ struct BucketParts {
   const PlannedBucket* plan = nullptr;         // borrowed
   std::unique_ptr<Communicator> communicator;  // this bucket's own
   std::unique_ptr<RegisteredBuffer> memory;
+  RegisteredBuffer* home = nullptr;  // borrowed; where gradients may stay. Null: all are packed
   telemetry::Counters* counters = nullptr;
 };
 
@@ -28,15 +29,19 @@ struct Reduction {
   double postscale = 1.0;
 };
 
-// pack() and clear_missing() belong to the thread that contributes, until it hands the bucket over for launch; launch()
-// and advance() to whoever holds the progress lock.
+// pack(), place() and clear_missing() belong to the thread that contributes, until it hands the bucket over for launch;
+// launch() and advance() to whoever holds the progress lock.
 class Bucket {
  public:
+  // Bytes of memory that a bucket needs, which depend on whether it has a home.
+  [[nodiscard]] static std::size_t memory_for(const PlannedBucket& plan, bool has_home);
   explicit Bucket(BucketParts parts);
 
   void open(std::uint64_t stamp);
   // True when this was the last missing tensor. `slot`: position in the plan's bucket.
   bool pack(std::size_t slot, const void* data);
+  // As pack(), without a copy: `data` is a block of the home, up to a full line, and is overwritten with the result.
+  bool place(std::size_t slot, std::byte* data);
   // Tensors that were not contributed count as zeros.
   void clear_missing();
 
@@ -60,7 +65,9 @@ class Bucket {
 
   BucketParts parts_;
   std::vector<std::uint64_t> flags_;
-  std::vector<std::size_t> sizes_;  // bytes of each slot, filled as they are packed; padding excluded
+  std::vector<std::size_t> sizes_;   // bytes of each slot, padding included
+  std::vector<std::size_t> begins_;  // elements
+  std::vector<std::byte*> places_;   // of each slot in this round; null: packed
   std::size_t missing_ = 0;
   std::unique_ptr<Operation> operation_;
   bool complete_ = false;

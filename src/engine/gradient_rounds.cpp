@@ -46,30 +46,48 @@ void GradientRounds::check_index(std::size_t index) const {
                    " tensors");
 }
 
-void GradientRounds::contribute(std::size_t index, const void* data) {
+void GradientRounds::check_contribution(std::size_t index, const void* data) {
   check_index(index);
   if (hopeless()) {
     const std::scoped_lock lock(ready_lock_);
     std::rethrow_exception(error_);
   }
-  if (data == nullptr) {
-    if (table_[index].bytes() > 0) throw UsageError("the gradient of '" + table_[index].name + "' is a null pointer");
-    data = &kNothing;
+  if (data == nullptr && table_[index].bytes() > 0) {
+    throw UsageError("the gradient of '" + table_[index].name + "' is a null pointer");
   }
   if (contributions_[index] != nullptr) {
     throw UsageError("the gradient of '" + table_[index].name +
                      "' was already contributed in this round; accumulate several backward passes under no_sync(), or "
                      "call step() after each");
   }
+}
+
+void GradientRounds::contribute(std::size_t index, const void* data) {
+  check_contribution(index, data);
+  add(index, data, nullptr);
+}
+
+void GradientRounds::contribute_in_place(std::size_t index, void* data) {
+  check_contribution(index, data);
+  const bool placed = frozen_ && !table_changed_ && frozen_->arena && frozen_->arena->pin(data, table_[index].bytes());
+  add(index, data, placed ? static_cast<std::byte*>(data) : nullptr);
+}
+
+// `place`: the same as data where it stays there; null: it is packed.
+void GradientRounds::add(std::size_t index, const void* data, std::byte* place) {
   if (!round_open_) open_buckets();
-  contributions_[index] = data;
+  contributions_[index] = data == nullptr ? &kNothing : data;
   order_.push_back(static_cast<std::uint32_t>(index));
   if (!frozen_ || table_changed_) return;
   const auto [bucket, slot] = frozen_->places[index];
+  Bucket& target = *frozen_->buckets[bucket];
+  const bool full = place == nullptr ? target.pack(slot, contributions_[index]) : target.place(slot, place);
   // The last one waits for finish(): see the head of the header.
-  if (frozen_->buckets[bucket]->pack(slot, data) && not_handed_over_ > 1) hand_over(bucket);
+  if (full && not_handed_over_ > 1) hand_over(bucket);
   host_.progress();
 }
+
+std::shared_ptr<GradientMemory> GradientRounds::memory() const { return frozen_ ? frozen_->arena : nullptr; }
 
 void GradientRounds::change_table(std::vector<GradientInfo> table) {
   if (!order_.empty()) {
@@ -206,23 +224,34 @@ void GradientRounds::negotiate() {
   wait_for_buckets();
 }
 
-// Progress lock held. The contributing thread is inside negotiate(), so everything here is at rest.
-void GradientRounds::freeze(const Item& item) {
+std::unique_ptr<GradientRounds::Frozen> GradientRounds::make_frozen(const Item& item) {
   auto next = std::make_unique<Frozen>();
   next->plan = build_plan(table_, item.order, settings_.caps);
+  const std::size_t from = settings_.options.in_place_from;
+  const std::size_t arena = from > 0 && host_.allocator().can_scatter() ? GradientArena::bytes_for(table_, from) : 0;
   std::vector<std::size_t> sizes;
-  for (const auto& bucket : next->plan.buckets) sizes.push_back(std::max<std::size_t>(bucket.bytes, 64));
+  for (const auto& bucket : next->plan.buckets) sizes.push_back(Bucket::memory_for(bucket, arena > 0));
+  if (arena > 0) sizes.push_back(arena);
   auto memory = host_.allocator().allocate(sizes, host_.timeout());
+  if (arena > 0) next->arena = std::make_shared<GradientArena>(table_, from, std::move(memory.back()));
   next->places.resize(table_.size());
-  for (std::size_t b = 0; b < sizes.size(); ++b) {
+  for (std::size_t b = 0; b < next->plan.buckets.size(); ++b) {
     const auto& tensors = next->plan.buckets[b].tensors;
+    const bool scattered = arena > 0 && std::any_of(tensors.begin(), tensors.end(),
+                                                    [&](const PlannedTensor& tensor) { return tensor.bytes >= from; });
     for (std::size_t s = 0; s < tensors.size(); ++s) {
       next->places[tensors[s].index] = {static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(s)};
     }
-    next->buckets.push_back(std::make_unique<Bucket>(
-        BucketParts{&next->plan.buckets[b], host_.communicators()(), std::move(memory[b]), &host_.counters()}));
+    next->buckets.push_back(
+        std::make_unique<Bucket>(BucketParts{&next->plan.buckets[b], host_.communicators()(), std::move(memory[b]),
+                                             scattered ? &next->arena->memory() : nullptr, &host_.counters()}));
   }
-  frozen_ = std::move(next);
+  return next;
+}
+
+// Progress lock held. The contributing thread is inside negotiate(), so everything here is at rest.
+void GradientRounds::freeze(const Item& item) {
+  frozen_ = make_frozen(item);
   ++generation_;
   open_buckets();
   for (std::size_t index = 0; index < table_.size(); ++index) {
@@ -233,6 +262,12 @@ void GradientRounds::freeze(const Item& item) {
 }
 
 void GradientRounds::end_round() {
+  // With a bucket still in flight, the group has ended: what peers may yet write to is never used again.
+  if (in_flight_.load() == 0) {
+    for (const auto* plan : {frozen_.get(), retired_.get()}) {
+      if (plan != nullptr && plan->arena) plan->arena->unpin();
+    }
+  }
   // Without a bucket nothing could carry `void` or `failed`: such rounds are negotiated each time.
   if (frozen_ && frozen_->buckets.empty()) frozen_.reset();
   std::fill(contributions_.begin(), contributions_.end(), nullptr);
@@ -243,8 +278,8 @@ void GradientRounds::end_round() {
   finished_rounds_.fetch_add(1);
 }
 
-// Buckets hold copies. Whoever reads the originals does so after negotiating a round that has not failed, and this one
-// will.
+// Buckets hold copies, or blocks that are not used again before the round is over. Whoever else reads the originals
+// does so after negotiating a round that has not failed, and this one will.
 void GradientRounds::let_go_of_contributions() { std::fill(contributions_.begin(), contributions_.end(), nullptr); }
 
 void GradientRounds::fail(const std::string& text) {

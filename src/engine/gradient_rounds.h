@@ -15,6 +15,7 @@
 
 #include "engine/bucket.h"
 #include "engine/communicators.h"
+#include "engine/gradient_arena.h"
 #include "engine/messages.h"
 #include "engine/plan.h"
 #include "kolo/gradient_reducer.h"
@@ -66,6 +67,8 @@ class GradientRounds final : public GradientReducer {
   void verify();
 
   void contribute(std::size_t index, const void* data) override;
+  void contribute_in_place(std::size_t index, void* data) override;
+  [[nodiscard]] std::shared_ptr<GradientMemory> memory() const override;
   void change_table(std::vector<GradientInfo> table) override;
   void finish() override;
   [[nodiscard]] std::span<std::byte> gradient(std::size_t index) override;
@@ -99,10 +102,14 @@ class GradientRounds final : public GradientReducer {
   };
   struct Frozen {
     Plan plan;
+    std::shared_ptr<GradientArena> arena;  // shared with whoever makes gradients in it; null: none
     std::vector<std::unique_ptr<Bucket>> buckets;
     std::vector<Place> places;  // by tensor
   };
   [[nodiscard]] Entry make_entry() const;
+  void check_contribution(std::size_t index, const void* data);
+  void add(std::size_t index, const void* data, std::byte* place);
+  [[nodiscard]] std::unique_ptr<Frozen> make_frozen(const Item& item);
   void freeze(const Item& item);
   void open_buckets();
   void hand_over(std::size_t bucket);

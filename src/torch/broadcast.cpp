@@ -14,7 +14,7 @@ void broadcast_parameters(Context& context, const NamedTensors& tensors, Rank ro
   verify_model(context, tensors);
   // The tables are equal on all ranks from here on, so that all ranks throw here or none does.
   for (const auto& [name, tensor] : tensors) {
-    if (tensor.layout() != c10::kStrided || !tensor.device().is_cpu()) {
+    if (!tensor.defined() || tensor.layout() != c10::kStrided || !tensor.device().is_cpu()) {
       throw UsageError("tensor '" + name + "' is not a dense tensor of the CPU");
     }
   }

@@ -7,6 +7,7 @@
 
 #include "kolo/error.h"
 #include "torch/dtype.h"
+#include "torch/gradient_allocator.h"
 
 namespace kolo {
 namespace {
@@ -32,6 +33,7 @@ ReducerOptions reducer_options(const DistributedOptions& options) {
   result.prescale = options.prescale;
   result.postscale = options.postscale;
   result.bucket_bytes = options.bucket_bytes;
+  result.in_place_from = options.shared_gradients ? std::max<std::size_t>(options.shared_from, 1) : 0;
   result.settings = "passes_per_step=" + std::to_string(options.passes_per_step);
   return result;
 }
@@ -45,6 +47,14 @@ at::Tensor laid_out(const at::Tensor& gradient, const GradientInfo& info) {
   at::Tensor copy = at::empty_strided(info.sizes, info.strides, gradient.options());
   copy.copy_(gradient);
   return copy;
+}
+
+// Whether nothing else shares the gradient's memory, and would be reduced with it: a tensor kept by the user, the
+// gradient of another parameter. Within its hook a gradient that autograd has just handed over, and nobody has written
+// to since, still shares its storage with the tensor that it was made from and that is about to go.
+bool is_alone(const at::Tensor& gradient, bool within_hook) {
+  const std::size_t sharers = within_hook && gradient._version() == 0 ? 2 : 1;
+  return gradient.use_count() == 1 && gradient.storage().use_count() <= sharers;
 }
 
 }  // namespace
@@ -83,7 +93,9 @@ void GradientBinding::detach() {
   }
   const Slots last = std::move(departed_);
   for (const auto& slot : last) {
+    stop_offering(*slot);
     slot->move_out();
+    slot->rescue_kept();
   }
   reducer_.reset();
 }
@@ -93,7 +105,11 @@ void GradientBinding::detach() {
 void GradientBinding::on_gradient(GradientSlot& slot) {
   const std::lock_guard lock(mutex_);
   closed_ = false;
-  if (!reducer_ || no_sync_ > 0) {
+  if (!reducer_) {
+    return;
+  }
+  teach_allocator(slot);
+  if (no_sync_ > 0) {
     return;
   }
   follow_failure();
@@ -108,8 +124,19 @@ void GradientBinding::on_gradient(GradientSlot& slot) {
           "' was computed again after it had been handed over for reduction; run all backward passes of a step but the "
           "last under no_sync(), or set passes_per_step to their number");
   }
-  contribute(slot);
+  contribute(slot, From::hook);
   reducer_->progress();
+}
+
+void GradientBinding::teach_allocator(const GradientSlot& slot) const {
+  if (!options_.shared_gradients) {
+    return;
+  }
+  const auto memory = reducer_->memory();
+  const at::Tensor& gradient = slot.parameter.grad();
+  const bool shared =
+      memory != nullptr && gradient.layout() == c10::kStrided && memory->owns(gradient.const_data_ptr());
+  GradientAllocator::instance().learn(slot.parameter.unsafeGetTensorImpl(), shared);
 }
 
 void GradientBinding::begin_round() {
@@ -128,11 +155,15 @@ void GradientBinding::begin_round() {
   began_ = true;
 }
 
-void GradientBinding::end_round() noexcept {
+void GradientBinding::end_round(End end) noexcept {
   for (const auto& slot : slots_) {
+    if (end == End::given_up) {
+      slot->rescue_kept();
+    }
     slot->passes = 0;
     slot->contributed = false;
     slot->kept.reset();
+    slot->in_place = false;
   }
   began_ = false;
   spoiled_.clear();
@@ -142,11 +173,11 @@ void GradientBinding::end_round() noexcept {
 // The round that this side believes to be in may have ended as failed meanwhile.
 void GradientBinding::follow_failure() noexcept {
   if (reducer_->round() != round_) {
-    end_round();
+    end_round(End::given_up);
   }
 }
 
-void GradientBinding::contribute(GradientSlot& slot) {
+void GradientBinding::contribute(GradientSlot& slot, From from) {
   const at::Tensor& gradient = slot.parameter.grad();
   if (gradient.layout() != c10::kStrided) {
     spoil("the gradient of '" + slot.info.name + "' is sparse; kolo reduces dense gradients only");
@@ -155,15 +186,20 @@ void GradientBinding::contribute(GradientSlot& slot) {
   if (slot.index == GradientSlot::kDeparted || !is_described_by(slot.parameter, slot.info)) {
     return;  // not in this round's table
   }
+  slot.in_place = options_.shared_gradients && lies_as(gradient, slot.info) && is_alone(gradient, from == From::hook);
   slot.kept = laid_out(gradient, slot.info);
-  reducer_->contribute(slot.index, slot.kept.const_data_ptr());
+  if (slot.in_place) {
+    reducer_->contribute_in_place(slot.index, slot.kept.mutable_data_ptr());
+  } else {
+    reducer_->contribute(slot.index, slot.kept.const_data_ptr());
+  }
   slot.contributed = true;
 }
 
 void GradientBinding::sweep(const Slots& slots) {
   for (const auto& slot : slots) {
     if (!slot->contributed && slot->parameter.grad().defined() && !slot->grad_is_leftover()) {
-      contribute(*slot);
+      contribute(*slot, From::sweep);
     }
   }
 }
@@ -172,8 +208,31 @@ void GradientBinding::finish() {
   try {
     reducer_->finish();
   } catch (...) {
-    end_round();
+    end_round(End::given_up);
     throw;
+  }
+  offer_memory();
+}
+
+// A new plan has new memory.
+void GradientBinding::offer_memory() {
+  if (!options_.shared_gradients || offered_ == reducer_->generation()) {
+    return;
+  }
+  offered_ = reducer_->generation();
+  const auto memory = reducer_->memory();
+  for (const auto& slot : slots_) {
+    if (memory != nullptr && slot->info.bytes() >= options_.shared_from) {
+      GradientAllocator::instance().serve(slot->parameter.unsafeGetTensorImpl(), slot->info.bytes(), memory);
+    } else {
+      stop_offering(*slot);
+    }
+  }
+}
+
+void GradientBinding::stop_offering(const GradientSlot& slot) const {
+  if (options_.shared_gradients) {
+    GradientAllocator::instance().forget(slot.parameter.unsafeGetTensorImpl());
   }
 }
 
@@ -198,7 +257,7 @@ void GradientBinding::close_round() {
   sweep(slots_);
   finish();
   publish(slots_);
-  end_round();
+  end_round(End::reduced);
   reduce_newcomers();
   for (const auto& slot : departed_) {
     GradientHook::remove(slot->parameter, slot->hook);
@@ -257,6 +316,7 @@ GradientBinding::Slots GradientBinding::take_table(const std::vector<NamedParame
   }
   for (const auto& slot : known) {
     slot->index = GradientSlot::kDeparted;
+    stop_offering(*slot);
   }
   departed_ = std::move(known);
   return newcomers;
@@ -284,7 +344,7 @@ void GradientBinding::reduce_newcomers() {
   sweep(newcomers);
   finish();
   publish(newcomers);
-  end_round();
+  end_round(End::reduced);
 }
 
 }  // namespace kolo

@@ -6,6 +6,9 @@
 //                              hand) follow; then the reducer waits; then param.grad() becomes a view of the result
 //
 // A parameter table that has changed is announced before the first contribution of a round, by change_table().
+// With shared gradients, autograd makes the larger ones in memory of the reducer (GradientAllocator); what lies there,
+// and is nobody else's too, is contributed in place and needs neither a copy nor a view.
+//
 // The reducer's memory holds last round's results until the first contribution of the next one. Whoever still looks at
 // them then gets a private copy just before (GradientSlot::move_out).
 #include <cstdint>
@@ -42,11 +45,16 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
 
   void on_gradient(GradientSlot& slot);
   void begin_round();
-  void end_round() noexcept;
+  enum class End { reduced, given_up };
+  void end_round(End end) noexcept;
   void follow_failure() noexcept;
-  void contribute(GradientSlot& slot);
+  enum class From { hook, sweep };
+  void contribute(GradientSlot& slot, From from);
   void sweep(const Slots& slots);
   void finish();
+  void offer_memory();
+  void teach_allocator(const GradientSlot& slot) const;
+  void stop_offering(const GradientSlot& slot) const;
   void publish(const Slots& slots);
   [[nodiscard]] bool table_is(const std::vector<NamedParameter>& parameters) const;
   Slots take_table(const std::vector<NamedParameter>& parameters);
@@ -62,7 +70,8 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   std::unique_ptr<GradientReducer> reducer_;
   std::mutex mutex_;  // hooks run on whichever thread calls backward()
   std::uint64_t round_ = 0;
-  bool began_ = false;  // something was contributed in this round
+  std::uint64_t offered_ = 0;  // the generation whose memory gradients are made in
+  bool began_ = false;         // something was contributed in this round
   bool closed_ = false;
   std::string spoiled_;  // why this round cannot be closed any more
   int no_sync_ = 0;

@@ -10,7 +10,31 @@
 
 namespace kolo {
 
+namespace {
+
+// Swaps the memory under the storage, not the tensor: every tensor that shares the storage follows.
+void make_private(const at::Storage& storage) {
+  at::DataPtr copy = c10::GetCPUAllocator()->allocate(storage.nbytes());
+  std::memcpy(copy.get(), storage.data(), storage.nbytes());
+  storage.set_data_ptr_noswap(std::move(copy));
+}
+
+}  // namespace
+
 void GradientSlot::publish(std::span<std::byte> memory) {
+  if (kept.defined() && kept.const_data_ptr() == memory.data()) {
+    kept.unsafeGetTensorImpl()->bump_version();  // peers have written to it
+    parameter.mutable_grad() = kept;
+    view_.reset();
+  } else {
+    publish_view(memory);
+    parameter.mutable_grad() = view_;
+  }
+  result_ = decltype(result_)(parameter.grad().getIntrusivePtr());
+  remember_version();
+}
+
+void GradientSlot::publish_view(std::span<std::byte> memory) {
   const bool reusable = view_.defined() && in_kolo_memory_ && view_.use_count() == 1 &&
                         view_.storage().use_count() == 1 && view_.const_data_ptr() == memory.data() &&
                         view_.sizes() == info.sizes && view_.strides() == info.strides;
@@ -19,8 +43,6 @@ void GradientSlot::publish(std::span<std::byte> memory) {
                           at::TensorOptions().dtype(to_scalar_type(info.dtype)).device(c10::kCPU));
     in_kolo_memory_ = true;
   }
-  parameter.mutable_grad() = view_;
-  remember_version();
 }
 
 void GradientSlot::move_out() {
@@ -30,21 +52,31 @@ void GradientSlot::move_out() {
   if (view_.use_count() == 1 && view_.storage().use_count() == 1) {
     return;  // nobody would notice
   }
-  // Swapping the memory under the storage, not the tensor: every tensor that shares the storage follows.
-  const at::Storage& storage = view_.storage();
-  at::DataPtr copy = c10::GetCPUAllocator()->allocate(storage.nbytes());
-  std::memcpy(copy.get(), storage.data(), storage.nbytes());
-  storage.set_data_ptr_noswap(std::move(copy));
+  make_private(view_.storage());
   in_kolo_memory_ = false;
 }
 
-bool GradientSlot::grad_is_leftover() const {
-  return view_.defined() && parameter.grad().is_same(view_) && view_._version() == version_;
+void GradientSlot::rescue_kept() noexcept {
+  if (!in_place || !kept.defined()) {
+    return;
+  }
+  try {
+    make_private(kept.storage());
+  } catch (...) {
+    parameter.mutable_grad().reset();
+  }
 }
 
+bool GradientSlot::grad_is_result() const {
+  const at::Tensor& grad = parameter.grad();
+  return grad.defined() && !result_.expired() && result_._unsafe_get_target() == grad.unsafeGetTensorImpl();
+}
+
+bool GradientSlot::grad_is_leftover() const { return grad_is_result() && parameter.grad()._version() == version_; }
+
 void GradientSlot::remember_version() {
-  if (view_.defined()) {
-    version_ = static_cast<std::uint32_t>(view_._version());
+  if (grad_is_result()) {
+    version_ = static_cast<std::uint32_t>(parameter.grad()._version());
   }
 }
 

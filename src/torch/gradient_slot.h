@@ -1,6 +1,7 @@
 #pragma once
 // One parameter of the table: its hook, what it has contributed to the running round, and its view of the last result.
 #include <ATen/core/Tensor.h>
+#include <c10/util/intrusive_ptr.h>
 #include <torch/csrc/autograd/function_hook.h>
 
 #include <cstddef>
@@ -28,19 +29,30 @@ class GradientSlot {
   int passes = 0;                // hook calls in this round, those under no_sync not counted
   bool contributed = false;      // in this round
   at::Tensor kept;               // what was contributed: the engine may read it until the round has ended
+  bool in_place = false;         // and write to it
 
-  // Makes param.grad() a view of `memory`, the reduced gradient. Reuses last round's view when nobody else holds it.
+  // Makes param.grad() the reduced gradient, which is in `memory`: what was contributed, if that is where it lies, else
+  // a view. Reuses last round's view when nobody else holds it.
   void publish(std::span<std::byte> memory);
   // Before kolo's memory is written again: whoever still holds last round's view (param.grad() itself, a tensor kept by
   // the user, a view of it) gets a private copy under it, without noticing.
   void move_out();
+  // A round was given up in which kolo may write to `kept`: a peer that has been away may still do so. Its contents,
+  // whatever they are by now, go to private memory; without memory for that, param.grad() becomes undefined.
+  void rescue_kept() noexcept;
   // Whether param.grad() is what the last round left there, and nothing has been written to it since.
   [[nodiscard]] bool grad_is_leftover() const;
   void remember_version();
 
  private:
-  at::Tensor view_;  // what publish() made, wherever its memory is by now
+  void publish_view(std::span<std::byte> memory);
+  [[nodiscard]] bool grad_is_result() const;
+
+  at::Tensor view_;  // what publish_view() made, wherever its memory is by now
   bool in_kolo_memory_ = false;
+  // param.grad() as the last round left it. Weak: zero_grad() shall free it.
+  c10::weak_intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl> result_{
+      c10::intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl>()};
   std::uint32_t version_ = 0;
 };
 

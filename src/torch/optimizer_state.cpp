@@ -44,6 +44,23 @@ void require_equal(const std::vector<std::string>& values, const std::string& wh
   }
 }
 
+// What fails on one rank is thrown on all of them.
+template <class Act>
+void share_failures(Context& context, const std::string& what, Act act) {
+  std::string failure;
+  try {
+    act();
+  } catch (const std::exception& error) {
+    failure = *error.what() != '\0' ? error.what() : "no text";
+  }
+  const auto failures = gather_texts(context, failure);
+  for (std::size_t rank = 0; rank < failures.size(); ++rank) {
+    if (!failures[rank].empty()) {
+      throw MismatchError("rank " + std::to_string(rank) + " could not " + what + ": " + failures[rank]);
+    }
+  }
+}
+
 void broadcast_bytes(Context& context, void* data, std::size_t bytes, Rank root) {
   BroadcastOptions options;
   options.data = static_cast<std::byte*>(data);
@@ -59,26 +76,17 @@ void broadcast_optimizer_state(Context& context, torch::optim::Optimizer& optimi
     throw UsageError("broadcast from rank " + std::to_string(root) + " of " + std::to_string(context.size()));
   }
   require_equal(gather_texts(context, shape_of(optimizer)), "the optimizers differ");
-  std::string bytes = context.rank() == root ? saved(optimizer) : std::string();
+  std::string bytes;
+  share_failures(context, "save the optimizer's state", [&] {
+    if (context.rank() == root) bytes = saved(optimizer);
+  });
   std::uint64_t size = bytes.size();
   broadcast_bytes(context, &size, sizeof size, root);
   bytes.resize(size);
   broadcast_bytes(context, bytes.data(), bytes.size(), root);
-  std::string failure;
-  if (context.rank() != root) {
-    try {
-      load(optimizer, bytes);
-    } catch (const std::exception& error) {
-      failure = error.what();
-    }
-  }
-  const auto failures = gather_texts(context, failure);
-  for (std::size_t rank = 0; rank < failures.size(); ++rank) {
-    if (!failures[rank].empty()) {
-      throw MismatchError("rank " + std::to_string(rank) + " could not load the optimizer state of rank " +
-                          std::to_string(root) + ": " + failures[rank]);
-    }
-  }
+  share_failures(context, "load the optimizer state of rank " + std::to_string(root), [&] {
+    if (context.rank() != root) load(optimizer, bytes);
+  });
 }
 
 }  // namespace kolo

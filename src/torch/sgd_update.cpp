@@ -10,7 +10,13 @@
 namespace kolo {
 namespace {
 
-template <class T, bool kFirst, bool kNesterov>
+// No decay is not a decay of 0, which would make NaN of a weight that is infinite.
+template <bool kDecay, class T>
+[[gnu::always_inline]] inline T decayed(T gradient, T decay, T weight) {
+  return kDecay ? gradient + decay * weight : gradient;
+}
+
+template <class T, bool kDecay, bool kFirst, bool kNesterov>
 [[gnu::always_inline]] inline void with_momentum(T* __restrict weight, T* __restrict momentum,
                                                  const T* __restrict gradient, std::size_t count,
                                                  const SgdTerms& terms) {
@@ -19,28 +25,38 @@ template <class T, bool kFirst, bool kNesterov>
   const T take = static_cast<T>(1 - terms.dampening);
   const T decay = static_cast<T>(terms.weight_decay);
   for (std::size_t i = 0; i < count; ++i) {
-    const T g = gradient[i] + decay * weight[i];
+    const T g = decayed<kDecay>(gradient[i], decay, weight[i]);
     const T m = kFirst ? g : keep * momentum[i] + take * g;
     momentum[i] = m;
     weight[i] -= lr * (kNesterov ? g + keep * m : m);
   }
 }
 
-template <class T>
-[[gnu::always_inline]] inline void update(T* __restrict weight, T* __restrict momentum, const T* __restrict gradient,
-                                          std::size_t count, const SgdTerms& terms) {
+template <bool kDecay, class T>
+[[gnu::always_inline]] inline void update_with(T* __restrict weight, T* __restrict momentum,
+                                               const T* __restrict gradient, std::size_t count, const SgdTerms& terms) {
   if (momentum == nullptr) {
     const T lr = static_cast<T>(terms.lr);
     const T decay = static_cast<T>(terms.weight_decay);
     for (std::size_t i = 0; i < count; ++i) {
-      weight[i] -= lr * (gradient[i] + decay * weight[i]);
+      weight[i] -= lr * decayed<kDecay>(gradient[i], decay, weight[i]);
     }
   } else if (terms.first) {
-    terms.nesterov ? with_momentum<T, true, true>(weight, momentum, gradient, count, terms)
-                   : with_momentum<T, true, false>(weight, momentum, gradient, count, terms);
+    terms.nesterov ? with_momentum<T, kDecay, true, true>(weight, momentum, gradient, count, terms)
+                   : with_momentum<T, kDecay, true, false>(weight, momentum, gradient, count, terms);
   } else {
-    terms.nesterov ? with_momentum<T, false, true>(weight, momentum, gradient, count, terms)
-                   : with_momentum<T, false, false>(weight, momentum, gradient, count, terms);
+    terms.nesterov ? with_momentum<T, kDecay, false, true>(weight, momentum, gradient, count, terms)
+                   : with_momentum<T, kDecay, false, false>(weight, momentum, gradient, count, terms);
+  }
+}
+
+template <class T>
+[[gnu::always_inline]] inline void update(T* weight, T* momentum, const T* gradient, std::size_t count,
+                                          const SgdTerms& terms) {
+  if (terms.weight_decay != 0) {
+    update_with<true>(weight, momentum, gradient, count, terms);
+  } else {
+    update_with<false>(weight, momentum, gradient, count, terms);
   }
 }
 

@@ -13,7 +13,7 @@ struct SgdTerms {
   bool first = false;  // the momentum buffer holds nothing yet: it becomes the gradient
 };
 
-// With g' = g + weight_decay * w:
+// With g' = g + weight_decay * w, or g where weight_decay is 0:
 //   m = first ? g' : momentum * m + (1 - dampening) * g'        w -= lr * (nesterov ? g' + momentum * m : m)
 // `momentum` may be null: then w -= lr * g'. The three arrays do not overlap. Every rounding is that of one operation
 // in the element's type, in this order, on every processor.

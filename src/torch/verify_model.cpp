@@ -9,11 +9,18 @@
 namespace kolo {
 namespace {
 
+constexpr const char* kUndefined = "undefined";
+
 // One line a tensor: its name, a tab, what it is.
 std::string table_text(const NamedTensors& tensors) {
   std::ostringstream text;
   for (const auto& [name, tensor] : tensors) {
-    text << name << '\t' << c10::toString(tensor.scalar_type()) << " sizes " << tensor.sizes();
+    text << name << '\t';
+    if (!tensor.defined()) {
+      text << kUndefined << '\n';
+      continue;
+    }
+    text << c10::toString(tensor.scalar_type()) << " sizes " << tensor.sizes();
     if (tensor.layout() == c10::kStrided) {
       text << " strides " << tensor.strides();
     } else {

@@ -12,17 +12,18 @@ namespace kolo {
 [[nodiscard]] NamedTensors model_tensors(const torch::nn::Module& module);
 
 // Throws MismatchError on every rank, naming the first tensor that differs, the ranks and both values, unless all ranks
-// have the same names, types, sizes and strides in the same order.
+// have the same names, types, sizes and strides in the same order. A tensor may be undefined, if it is on all of them.
 void verify_model(Context& context, const NamedTensors& tensors);
 void verify_model(Context& context, const torch::nn::Module& module);
 
-// Gives every rank the root's values, in place, after verify_model.
+// Gives every rank the root's values, in place, after verify_model. Throws UsageError on every rank for a tensor that
+// is undefined, or not a dense one of the CPU.
 void broadcast_parameters(Context& context, const NamedTensors& tensors, Rank root = 0);
 void broadcast_parameters(Context& context, const torch::nn::Module& module, Rank root = 0);
 
 // Gives every rank the root's optimizer state (momentum, step counts, ...) and options (learning rate, ...). Touches no
-// weight. Works for every optimizer that torch can save. Throws MismatchError on every rank when the root's state does
-// not fit a rank's optimizer.
+// weight. Works for every optimizer that torch can save. Throws MismatchError on every rank when the root's state
+// cannot be saved or does not fit a rank's optimizer.
 void broadcast_optimizer_state(Context& context, torch::optim::Optimizer& optimizer, Rank root = 0);
 
 }  // namespace kolo
