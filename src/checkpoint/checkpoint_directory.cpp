@@ -99,7 +99,7 @@ fs::path CheckpointDirectory::save(const CheckpointInfo& info, const std::functi
   for (const fs::path& leftover : entries(root_, kTemporaryPrefix)) remove_folder(leftover);
 
   const fs::path temporary = make_temporary_folder(root_, kTemporaryPrefix);
-  const fs::path target = root_ / folder_name(info.step);
+  fs::path target = root_ / folder_name(info.step);
   try {
     fill(temporary, info, write);
     move_into_place(temporary, target);

@@ -46,6 +46,23 @@ json body_of(const Manifest& manifest) {
           {"files", std::move(files)}};
 }
 
+// Deeper than any manifest: the library's own functions recurse.
+constexpr int kMaxDepth = 4;
+
+json parse_json(std::string_view text) {
+  const auto refuse_depth = [](int depth, json::parse_event_t /*event*/, json& /*parsed*/) {
+    if (depth > kMaxDepth) throw std::invalid_argument("it is nested too deep");
+    return true;
+  };
+  return json::parse(text, refuse_depth);
+}
+
+// A file of the folder itself: what is outside is no part of a checkpoint.
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && name.find('/') == std::string::npos && name.find('\0') == std::string::npos && name != "." &&
+         name != "..";
+}
+
 Manifest parse(json document) {
   const std::uint64_t checksum = from_hex(document.at("checksum").get<std::string>());
   document.erase("checksum");
@@ -60,7 +77,9 @@ Manifest parse(json document) {
   for (const json& entry : document.at("files")) {
     manifest.files.push_back({entry.at("name").get<std::string>(), entry.at("size").get<std::uint64_t>(),
                               from_hex(entry.at("xxh3").get<std::string>())});
+    if (!is_plain_name(manifest.files.back().name)) throw std::invalid_argument("it names a file of another folder");
   }
+  if (body_of(manifest) != document) throw std::invalid_argument("it is not as kolo writes it");
   return manifest;
 }
 
@@ -90,15 +109,18 @@ std::string to_json(const Manifest& manifest) {
   }
 }
 
+Manifest parse_manifest(std::string_view text, const std::string& name) {
+  try {
+    return parse(parse_json(text));
+  } catch (const std::exception& error) {
+    throw BackendError(name + " is damaged: " + error.what());
+  }
+}
+
 Manifest read_manifest(const fs::path& folder) {
   const fs::path file = folder / kManifestName;
   const std::vector<std::byte> content = read_file(file);
-  const auto* text = reinterpret_cast<const char*>(content.data());
-  try {
-    return parse(json::parse(text, text + content.size()));
-  } catch (const std::exception& error) {
-    throw BackendError(file.string() + " is damaged: " + error.what());
-  }
+  return parse_manifest({reinterpret_cast<const char*>(content.data()), content.size()}, file.string());
 }
 
 }  // namespace kolo::checkpoint

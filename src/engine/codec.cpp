@@ -1,7 +1,7 @@
 #include "engine/codec.h"
 
 #include "control.pb.h"
-#include "kolo/error.h"
+#include "engine/message_check.h"
 
 namespace kolo::engine {
 namespace {
@@ -9,8 +9,8 @@ namespace {
 template <class Enum>
 Enum checked(std::uint32_t value, Enum last) {
   if (value > static_cast<std::uint32_t>(last)) {
-    throw BackendError("a control message holds the unknown value " + std::to_string(value) +
-                       "; do all ranks run the same version of kolo?");
+    throw DamagedMessage("a control message holds the unknown value " + std::to_string(value) +
+                         "; do all ranks run the same version of kolo?");
   }
   return static_cast<Enum>(value);
 }
@@ -37,7 +37,7 @@ Signature read(const wire::Signature& from) {
           .dtype = checked(from.dtype(), DType::boolean),
           .sizes = to_vector(from.sizes()),
           .strides = to_vector(from.strides()),
-          .op = checked(from.op(), ReduceOp::max),
+          .op = checked(from.op(), ReduceOp::product),
           .prescale = from.prescale(),
           .postscale = from.postscale(),
           .root = from.root(),
@@ -78,8 +78,6 @@ Entry read(const wire::Entry& from) {
               .failed_ranks = to_vector(from.failed_ranks()),
               .failure = from.failure()};
   if (from.has_conflict()) entry.conflict = read(from.conflict());
-  if (entry.ranks.size() != entry.bytes.size())
-    throw BackendError("a control message is damaged: uneven contributions");
   return entry;
 }
 
@@ -156,11 +154,13 @@ std::vector<std::byte> encode(const Envelope& envelope) {
 Envelope decode(std::span<const std::byte> bytes) {
   wire::Envelope message;
   if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    throw BackendError("a control message of " + std::to_string(bytes.size()) + " bytes is damaged");
+    throw DamagedMessage("a control message of " + std::to_string(bytes.size()) + " bytes is damaged");
   }
   Envelope envelope;
   envelope.epoch = message.epoch();
   envelope.depth = message.depth();
+  envelope.entries.reserve(static_cast<std::size_t>(message.entries_size()));
+  envelope.items.reserve(static_cast<std::size_t>(message.items_size()));
   for (const auto& entry : message.entries()) envelope.entries.push_back(read(entry));
   for (const auto& item : message.items()) envelope.items.push_back(read(item));
   if (message.has_fatal()) envelope.fatal = read(message.fatal());

@@ -7,7 +7,8 @@
 namespace kolo::engine {
 
 [[nodiscard]] std::vector<std::byte> encode(const Envelope& envelope);
-// Throws BackendError for bytes that are no Envelope, or that hold values outside their enumerations.
+// Throws DamagedMessage (engine/message_check.h) for bytes that are no Envelope, or that hold values outside their
+// enumerations.
 [[nodiscard]] Envelope decode(std::span<const std::byte> bytes);
 
 }  // namespace kolo::engine

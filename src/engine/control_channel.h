@@ -28,6 +28,8 @@ class ControlChannel {
   void send(Rank to, const Envelope& envelope);
   // Lets sends go on; true when all have left.
   bool flush();
+  // Whether all had left when flush() was last called.
+  [[nodiscard]] bool idle() const noexcept { return outgoing_.empty(); }
   [[nodiscard]] const Tree& tree() const noexcept { return tree_; }
 
  private:

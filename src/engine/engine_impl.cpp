@@ -23,8 +23,12 @@ constexpr auto kEchoTimeout = 2s;   // how long it waits for the root to have he
 constexpr auto kWorkGrace = 6s;     // the engine's own deadline, which knows who is missing, comes first
 constexpr auto kPatrol = 20ms;      // without spare cores: how long callers may do the work themselves
 constexpr auto kNap = 100us;        // longest sleep of a waiter: shared memory rings no bell
-constexpr auto kHeartbeat = 50ms;   // of an idle coordinator: 20 looks a second cost nothing that can be measured
-constexpr auto kLinger = 50us;      // a burst of requests is listed together, if nobody waits for the first
+constexpr auto kShortNap = 30us;    // over MPI, where nothing wakes a sleeper: at first, then twice as long each time
+constexpr auto kLongNap = 1000us;
+constexpr auto kRespite = 100us;   // over MPI: what callers finish in this time needs no coordinator
+constexpr int kLooksFarAway = 20;  // a look costs a system call there
+constexpr auto kHeartbeat = 50ms;  // of an idle coordinator: 20 looks a second cost nothing that can be measured
+constexpr auto kLinger = 50us;     // a burst of requests is listed together, if nobody waits for the first
 constexpr int kYields = 64;
 
 void check(const Request& request, int size, Rank rank) {
@@ -40,7 +44,7 @@ void check(const Request& request, int size, Rank rank) {
   if (request.kind == RequestKind::broadcast && (request.root < 0 || request.root >= size)) {
     fail("root " + std::to_string(request.root) + " is not a rank of a world of " + std::to_string(size));
   }
-  if (request.kind > RequestKind::barrier || request.dtype > DType::boolean || request.op > ReduceOp::max) {
+  if (request.kind > RequestKind::barrier || request.dtype > DType::boolean || request.op > ReduceOp::product) {
     fail("kind, dtype or op is none that kolo knows");
   }
   std::size_t bytes = size_of(request.dtype);
@@ -124,7 +128,9 @@ void EngineImpl::start_coordinator() {
   const bool spare = cores() > static_cast<unsigned>(parts_.placement.local_size);
   CoordinatorParts coordinator;
   coordinator.pending = [this] { return pending(); };
-  coordinator.patience = mode == CoordinatorMode::always || spare ? 0us : std::chrono::microseconds(kPatrol);
+  // Over MPI it stays awake in any case: what is sent leaves, and what comes arrives, only while somebody looks.
+  const bool patrol = !parts_.over_mpi && mode != CoordinatorMode::always && !spare;
+  coordinator.patience = patrol ? std::chrono::microseconds(kPatrol) : parts_.over_mpi ? kRespite : 0us;
   coordinator.counters = parts_.counters;
   coordinator.interval = kHeartbeat;
   if (parts_.heartbeat) {
@@ -134,7 +140,7 @@ void EngineImpl::start_coordinator() {
     };
   }
   // Without cores to spare it looks once a patrol; otherwise it stays until nothing is pending.
-  coordinator.drive = [this, patrol = coordinator.patience.count() > 0](const std::atomic<bool>& stop) {
+  coordinator.drive = [this, patrol](const std::atomic<bool>& stop) {
     if (patrol) {
       try_advance(Visitor::coordinator);
     } else {
@@ -204,14 +210,23 @@ Work EngineImpl::enqueue(Submission submission) {
   return work;
 }
 
-// A transport is used by one thread at a time, also for waiting.
-void EngineImpl::nap() {
+// A transport is used by one thread at a time, also for waiting. Over MPI nothing would end the wait early: there
+// the lock is left to hooks meanwhile, and of two who wait the coordinator looks as rarely as may be. How long the next
+// nap is to be, if nothing has moved by then.
+std::chrono::microseconds EngineImpl::nap(Visitor visitor, std::chrono::microseconds length) {
+  if (parts_.over_mpi) {
+    const auto longest = parts_.shared_memory != nullptr ? kNap : std::chrono::microseconds(kLongNap);
+    const bool spare = visitor == Visitor::coordinator && waiters_.load() > 0;
+    std::this_thread::sleep_for(spare ? longest : length);
+    return std::min(2 * length, longest);
+  }
   const std::unique_lock lock(progress_lock_, std::try_to_lock);
   if (lock.owns_lock()) {
     parts_.transport->wait_for_activity(kNap);
   } else {
     std::this_thread::sleep_for(kNap);
   }
+  return length;
 }
 
 std::unique_ptr<GradientReducer> EngineImpl::make_reducer(std::vector<GradientInfo> table, ReducerOptions options) {
@@ -227,6 +242,9 @@ std::unique_ptr<GradientReducer> EngineImpl::make_reducer(std::vector<GradientIn
   settings.caps.last_bucket_bytes = std::min(parts_.config->last_bucket_bytes, settings.caps.bucket_bytes);
   {
     const std::scoped_lock lock(progress_lock_);
+    if (settings.options.in_place_from > 0 && parts_.placement.size > 1 && !allocator().can_scatter()) {
+      throw UsageError("gradients can be reduced in place only where all ranks are on one host and share memory");
+    }
     settings.id = reducers_made_++;
   }
   auto rounds = std::make_unique<GradientRounds>(*this, std::move(table), std::move(settings));
@@ -255,6 +273,7 @@ void EngineImpl::drop_orphans() {
 void EngineImpl::forget(GradientRounds& rounds) {
   const std::scoped_lock lock(progress_lock_);
   std::erase(rounds_, &rounds);
+  if (finished_by_id_.size() <= rounds.id()) finished_by_id_.resize(rounds.id() + 1, 0);
   finished_by_id_[rounds.id()] = rounds.rounds_finished();
   {
     const std::scoped_lock queue(queue_lock_);
@@ -284,36 +303,44 @@ bool EngineImpl::drive_until(const std::function<bool()>& done, std::chrono::nan
 }
 
 bool EngineImpl::drive(Visitor visitor, const std::function<bool()>& done, std::chrono::nanoseconds timeout) {
+  const Waiting waiting(*this, visitor);
   const auto start = std::chrono::steady_clock::now();
   const base::Deadline deadline(timeout);
   const bool crowded = cores() < static_cast<unsigned>(parts_.placement.local_size);
-  const int spins = crowded ? 8 : parts_.config->spin_iterations;
+  const bool waiter = visitor == Visitor::waiter;
+  const int most = parts_.over_mpi ? (waiter ? kLooksFarAway : 0) : crowded ? 8 : parts_.config->spin_iterations;
+  const int spins = std::min(most, parts_.config->spin_iterations);
+  const int yields = parts_.over_mpi && !waiter ? 0 : kYields;
+  std::chrono::microseconds length = kShortNap;
   bool in_time = true;
+  if (waiter) waiters_.fetch_add(1);
   for (int idle = 0; !done();) {
     if (try_advance(visitor)) {
       idle = 0;
+      length = kShortNap;
       continue;
     }
     if (++idle < spins) {
       pause();
-    } else if (idle < spins + kYields || parts_.transport == nullptr) {
+    } else if (idle < spins + yields || parts_.transport == nullptr) {
       std::this_thread::yield();
     } else {
       watch();
-      nap();
+      length = nap(visitor, length);
     }
     if ((idle & 63) == 0 && deadline.passed()) {
       in_time = done();
       break;
     }
   }
+  if (waiter) waiters_.fetch_sub(1);
   const auto spent = std::chrono::steady_clock::now() - start;
   parts_.counters->wait_ns.add(static_cast<std::uint64_t>(spent.count()));
   return in_time;
 }
 
 void EngineImpl::drive_round(const std::function<bool()>& done, const std::function<Awaited()>& awaited) {
-  if (drive_until(done, round_timeout_.load())) return;
+  if (drive_with_warning(done, awaited)) return;
   const std::scoped_lock lock(progress_lock_);
   if (done()) return;
   const auto [ranks, what] = awaited();

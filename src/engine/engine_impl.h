@@ -3,13 +3,15 @@
 //
 // Threads. submit() may be called from anywhere; it only queues. Everything else of the named channel happens in
 // progress(), under one lock, by whoever has time: waiters, hooks in passing, the coordinator. No user code runs under
-// the lock. Which thread finds what is in three files: engine_impl.cpp (calls of the user's threads),
-// engine_progress.cpp (under the lock), engine_deadlines.cpp (under the lock, now and then).
+// the lock. Which thread finds what is in four files: engine_impl.cpp (calls of the user's threads),
+// engine_progress.cpp (under the lock), engine_deadlines.cpp (under the lock, now and then), engine_stalls.cpp (what
+// ranks tell each other when they wait too long).
 #include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -20,6 +22,7 @@
 #include "engine/gradient_rounds.h"
 #include "engine/named_executor.h"
 #include "engine/negotiation.h"
+#include "engine/stall_inquiry.h"
 #include "engine/work_state.h"
 #include "kolo/config.h"
 #include "kolo/engine.h"
@@ -35,10 +38,12 @@ struct EngineParts {
   const Config* config = nullptr;             // borrowed, as all below
   transport::Transport* transport = nullptr;  // null in a world of one
   transport::Tag control_tag = 0;
+  bool over_mpi = false;   // the transport moves inside its calls only, and wakes nobody
   bool heartbeat = false;  // the coordinator may use the transport although nothing is pending
   transport::SharedMemory* shared_memory = nullptr;  // what `communicators` allocate from; null: none
   CommunicatorFactory communicators;
   telemetry::Counters* counters = nullptr;
+  StallInquiry* inquiry = nullptr;  // null: nobody can be asked
   std::function<void(LogLevel, std::string_view)> log;
 };
 
@@ -61,6 +66,8 @@ class EngineImpl final : public Engine,
 
   bool drive_until(const std::function<bool()>& done, std::chrono::nanoseconds timeout) override;
   [[nodiscard]] std::string whom_for(const std::string& name) override;
+  // What this rank is doing, for one who waits for it at `operation` (empty: a round). Thread-safe; does not block.
+  [[nodiscard]] Activity activity(const std::string& operation);
 
   [[nodiscard]] Rank rank() const noexcept override { return parts_.placement.rank; }
   [[nodiscard]] telemetry::Counters& counters() noexcept override { return *parts_.counters; }
@@ -75,19 +82,44 @@ class EngineImpl final : public Engine,
   void bury(std::shared_ptr<void> memory) override;
 
  private:
+  // A question to other ranks, and who was asked.
+  struct Stall {
+    std::uint64_t question = 0;  // 0: nobody was
+    std::chrono::steady_clock::time_point since;
+    std::vector<Rank> asked;
+    std::vector<Rank> named;  // who is known to be waited for
+  };
   // A request that has been submitted and not listed.
   struct Submission {
     Pending pending;
     Entry entry;
     std::function<void(const Item&)> when_listed;  // a gradient round
     std::chrono::steady_clock::time_point since;
-    bool reported = false;   // to the parent: who is missing
-    bool warned = false;     // to the log
+    bool reported = false;  // to the parent: who is missing
+    bool warned = false;    // to the log
+    std::optional<Stall> stall;
     bool cancelled = false;  // the deadline has passed, the answer is on its way
   };
   Work enqueue(Submission submission);
   // Who moves things forward. A hook never waits. The coordinator leaves requests that are still coming in together.
   enum class Visitor { hook, waiter, coordinator };
+  // Notes when the program's thread comes to wait in kolo, and when it goes back to code of its own.
+  class Waiting {
+   public:
+    Waiting(EngineImpl& engine, Visitor visitor) : engine_(engine), counts_(visitor == Visitor::waiter) { note(); }
+    ~Waiting() { note(); }
+    Waiting(const Waiting&) = delete;
+
+   private:
+    void note();
+    EngineImpl& engine_;
+    bool counts_;
+  };
+  bool drive_with_warning(const std::function<bool()>& done, const std::function<Awaited()>& awaited);
+  [[nodiscard]] Stall ask_about(const std::string& operation, std::vector<Rank> named, bool chain);
+  [[nodiscard]] bool answered(const Stall& stall) const;
+  [[nodiscard]] std::string what_they_say(const Stall& stall) const;
+  [[nodiscard]] std::string waits_at();
   bool try_advance(Visitor visitor);
   bool drive(Visitor visitor, const std::function<bool()>& done, std::chrono::nanoseconds timeout);
   [[nodiscard]] bool requests_settled() const;
@@ -103,7 +135,7 @@ class EngineImpl final : public Engine,
   void release(const std::string& name);
   void fail(Pending& pending, const std::exception_ptr& error);
   void watch();
-  void nap();
+  [[nodiscard]] std::chrono::microseconds nap(Visitor visitor, std::chrono::microseconds length);
 
   // A submission's turn has come.
   struct Listed {
@@ -157,7 +189,10 @@ class EngineImpl final : public Engine,
   std::atomic<int> active_{0};
   std::atomic<int> executing_{0};
   std::atomic<bool> kicked_{false};
+  std::atomic<int> waiters_{0};  // threads of the user's in drive()
   std::atomic<std::chrono::steady_clock::rep> last_request_{0};
+  std::atomic<std::chrono::steady_clock::rep> changed_place_{
+      std::chrono::steady_clock::now().time_since_epoch().count()};  // when one of the waiters came or went
 
   std::mutex progress_lock_;                 // guards everything from here on
   std::unique_ptr<ControlChannel> control_;  // null in a world of one
@@ -170,10 +205,12 @@ class EngineImpl final : public Engine,
   std::vector<std::shared_ptr<void>> buried_;  // memory that peers may still write to; shared with nobody any more
   std::map<std::string, std::chrono::steady_clock::time_point> awaited_since_;  // until reported: what others wait for
   std::atomic<std::uint64_t> own_failures_{0};  // of this rank's training code, announced; written under the lock
-  std::uint64_t running_sequence_ = 0;          // of the item that is being begun
-  std::uint64_t cut_sequence_ = 0;              // ended: items from here on cannot complete
+  const std::function<Awaited()>* awaited_ = nullptr;  // of the round that is being waited for
+  std::uint64_t running_sequence_ = 0;                 // of the item that is being begun
+  std::uint64_t cut_sequence_ = 0;                     // ended: items from here on cannot complete
   std::size_t reducers_made_ = 0;
-  std::map<std::size_t, std::uint64_t> finished_by_id_;  // rounds of reducers that are gone
+  std::uint64_t transfers_seen_ = 0;           // how many the transport had completed when somebody last looked
+  std::vector<std::uint64_t> finished_by_id_;  // rounds of reducers that are gone, 0 for those that are not
   std::chrono::steady_clock::time_point last_watch_;
 
   std::unique_ptr<Coordinator> coordinator_;  // last: uses everything above

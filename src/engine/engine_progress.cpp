@@ -4,6 +4,7 @@
 
 #include "base/deadline.h"
 #include "engine/engine_impl.h"
+#include "engine/message_check.h"
 #include "engine/ready_list.h"
 #include "engine/signature.h"
 #include "kolo/error.h"
@@ -14,7 +15,8 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kGoodbye = 2s;  // how long a leaving rank tries to say so
+constexpr auto kGoodbye = 2s;       // how long a leaving rank tries to say so
+constexpr auto kLastWords = 100ms;  // the same where the group has ended already, and what was said may have no taker
 
 }  // namespace
 
@@ -34,6 +36,9 @@ bool EngineImpl::advance(Visitor visitor) {
     moved |= run_listed(visitor != Visitor::hook);
     moved |= executor_.advance();
     moved |= executor_.communicator().moved();
+    if (parts_.transport != nullptr) {
+      moved |= std::exchange(transfers_seen_, parts_.transport->completed()) != parts_.transport->completed();
+    }
   } catch (...) {
     poison_by(std::current_exception());
     moved = true;
@@ -41,7 +46,9 @@ bool EngineImpl::advance(Visitor visitor) {
   const auto busy = std::count_if(rounds_.begin(), rounds_.end(), [](const auto* rounds) { return rounds->busy(); });
   count_executing();
   // After the end only what everyone still takes part in.
-  const int waiting = negotiation_.has_ended() ? 0 : static_cast<int>(submitted_.size()) + static_cast<int>(busy);
+  const int unsent = control_ && !control_->idle() ? 1 : 0;
+  const int waiting =
+      negotiation_.has_ended() ? 0 : static_cast<int>(submitted_.size()) + static_cast<int>(busy) + unsent;
   active_.store(waiting + executing_.load());
   return moved;
 }
@@ -78,14 +85,16 @@ void EngineImpl::send(Rank to, const Envelope& envelope) { control_->send(to, en
 
 void EngineImpl::execute(const Item& item, std::uint32_t depth) {
   parts_.counters->control_depth_max.raise_to(depth);
-  Listed listed{item, {}};
+  std::vector<const Signature*> own;
   for (const auto& name : item.names) {
     const auto found = submitted_.find(name);
     if (found == submitted_.end())
-      throw BackendError("the list names '" + name + "', which this rank has not submitted");
-    listed.submissions.push_back(std::move(found->second));
-    submitted_.erase(found);
+      throw DamagedMessage("the list names '" + name + "', which this rank has not submitted");
+    own.push_back(&found->second.entry.signature);
   }
+  check(item, own, negotiation_.tree());
+  Listed listed{item, {}};
+  for (const auto& name : item.names) listed.submissions.push_back(std::move(submitted_.extract(name).mapped()));
   listed_.push_back(std::move(listed));
   count_executing();  // seen before a failure that comes after it
 }
@@ -97,7 +106,13 @@ bool EngineImpl::run_listed(bool may_wait) {
   while (!listed_.empty() && (may_wait || !needs_wait(listed_.front()))) {
     auto next = std::move(listed_.front());
     listed_.pop_front();
-    run(next);
+    try {
+      run(next);
+    } catch (const DamagedMessage&) {
+      throw;
+    } catch (const BackendError&) {
+      // There was no memory, and every rank has been told: nothing but this item has failed.
+    }
     moved = true;
   }
   return moved;
@@ -113,6 +128,7 @@ bool EngineImpl::needs_wait(const Listed& listed) const {
 
 // While this rank waits for memory of peers that may never come to this item, it goes on listening.
 void EngineImpl::while_allocating() {
+  parts_.transport->check_peers();
   if (!negotiation_.has_ended()) {
     receive();
     control_->flush();
@@ -142,9 +158,6 @@ void EngineImpl::run(Listed& listed) {
 void EngineImpl::run_round(Submission& round, const Item& item) {
   try {
     round.when_listed(item);
-  } catch (const BackendError&) {  // no memory, and every rank has been told
-    fail(round.pending, std::current_exception());
-    return;
   } catch (...) {
     fail(round.pending, std::current_exception());
     throw;
@@ -189,8 +202,13 @@ void EngineImpl::failed(const Fatal& failure) {
 
 std::exception_ptr EngineImpl::to_exception(const Fatal& fatal) const {
   switch (fatal.kind) {
-    case FatalKind::peer_left:
     case FatalKind::peer_lost:
+      if (!fatal.ranks.empty() && fatal.ranks.front() == rank()) {
+        return std::make_exception_ptr(
+            PeerLostError(rank(), "this rank has been given up by the others and must not go on: " + fatal.text));
+      }
+      [[fallthrough]];
+    case FatalKind::peer_left:
       return std::make_exception_ptr(PeerLostError(fatal.ranks.empty() ? -1 : fatal.ranks.front(), fatal.text));
     case FatalKind::timeout:
       return std::make_exception_ptr(TimeoutError(fatal.ranks, fatal.text));
@@ -248,19 +266,25 @@ void EngineImpl::ended(const Fatal& fatal) {
 void EngineImpl::leave() {
   const auto unfinished = std::make_exception_ptr(
       UsageError("still pending when rank " + std::to_string(rank()) + " shut down its Context"));
+  try {
+    if (parts_.transport != nullptr) parts_.transport->check_peers();
+  } catch (...) {
+    poison_by(std::current_exception());
+  }
   drain();
-  if (!negotiation_.has_ended()) {
+  const bool had_ended = negotiation_.has_ended();
+  if (!had_ended) {
     fail_unlisted(unfinished, true);
     Fatal fatal{FatalKind::peer_left,
                 {rank()},
                 "rank " + std::to_string(rank()) + " has shut down its Context",
                 negotiation_.next_sequence(),
-                std::vector<std::uint64_t>(reducers_made_, 0)};
-    for (const auto& [id, finished] : finished_by_id_) fatal.rounds[id] = finished;
+                finished_by_id_};
+    fatal.rounds.resize(reducers_made_, 0);
     for (const auto* rounds : rounds_) fatal.rounds[rounds->id()] = rounds->rounds_finished();
     negotiation_.end(fatal, rank());
   }
-  const base::Deadline deadline(kGoodbye);
+  const base::Deadline deadline(had_ended ? kLastWords : std::chrono::milliseconds(kGoodbye));
   try {
     while (control_ && !control_->flush() && !deadline.passed()) parts_.transport->wait_for_activity(100us);
   } catch (const PeerLostError&) {

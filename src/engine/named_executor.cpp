@@ -21,20 +21,14 @@ void NamedExecutor::start(const Item& item, std::vector<Pending> pending) {
   running.pending = std::move(pending);
   running.sequence = item.sequence;
   running.since = std::chrono::steady_clock::now();
-  const auto fail = [&] {
+  try {
+    start_operation(running, item);
+    warm_ |= running.pending.front().request.kind != RequestKind::barrier;
+  } catch (...) {
     for (auto& each : running.pending) {
       parts_.release(each.request.name);
       each.work->fail(std::current_exception());
     }
-  };
-  try {
-    start_operation(running, item);
-    warm_ |= running.pending.front().request.kind != RequestKind::barrier;
-  } catch (const BackendError&) {  // no memory, and every rank has been told
-    fail();
-    return;
-  } catch (...) {
-    fail();
     throw;
   }
   parts_.counters->launches.add();

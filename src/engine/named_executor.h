@@ -38,8 +38,7 @@ class NamedExecutor {
   // Whether start() would have to allocate, which waits for all ranks.
   [[nodiscard]] bool needs_memory(const std::vector<std::string>& names,
                                   const std::vector<const Request*>& requests) const;
-  // Starts one item; `pending` in the item's order of names. Where that fails, the Works fail; an error that not all
-  // ranks have is thrown too.
+  // Starts one item; `pending` in the item's order of names. Where that fails, the Works fail and the error is thrown.
   void start(const Item& item, std::vector<Pending> pending);
   // True when something completed.
   bool advance();

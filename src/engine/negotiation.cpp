@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/message_check.h"
 #include "engine/ready_list.h"
 #include "kolo/error.h"
 
@@ -12,6 +13,7 @@ void Negotiation::submit(Entry entry) { matcher_.add_own(std::move(entry)); }
 
 void Negotiation::receive(Rank from, Envelope envelope) {
   if (ended_) return;
+  check(envelope, tree_, from);
   if (envelope.fatal) {
     end(*envelope.fatal, from);
   } else if (!tree_.is_root() && from == tree_.parent()) {
@@ -143,7 +145,8 @@ void Negotiation::apply(const Envelope& envelope) {
   }
   for (const auto& item : envelope.items) {
     if (ended_) return;
-    next_sequence_ = item.sequence + 1;
+    if (item.sequence != next_sequence_) throw DamagedMessage("an item of the list is missing, or there twice");
+    ++next_sequence_;
     host_.execute(item, envelope.depth);
   }
 }

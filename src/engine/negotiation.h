@@ -42,6 +42,7 @@ class Negotiation {
 
   // REQUIRES: nothing of that name is pending here.
   void submit(Entry entry);
+  // Throws DamagedMessage for what no neighbour may say; nothing has changed then.
   void receive(Rank from, Envelope envelope);
   // Passes on what the subtree has agreed on: to the parent, or, at the root, to everyone as a list. True if any.
   bool relay();

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/hash.h"
+#include "engine/message_check.h"
 
 namespace kolo::engine {
 namespace {
@@ -15,13 +16,17 @@ std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlig
 std::vector<std::uint32_t> complete_order(const std::vector<std::uint32_t>& order, std::size_t count) {
   std::vector<std::uint32_t> result;
   std::vector<bool> seen(count, false);
-  const auto take = [&](std::uint32_t index) {
-    if (index >= count || seen[index]) return;
+  for (const auto index : order) {
+    if (index >= count || seen[index]) {
+      throw DamagedMessage("the order of " + std::to_string(count) + " gradients names number " +
+                           std::to_string(index) + (index >= count ? "" : " twice"));
+    }
     seen[index] = true;
     result.push_back(index);
-  };
-  for (const auto index : order) take(index);
-  for (std::size_t left = count; left > 0; --left) take(static_cast<std::uint32_t>(left - 1));
+  }
+  for (std::size_t index = count; index-- > 0;) {
+    if (!seen[index]) result.push_back(static_cast<std::uint32_t>(index));
+  }
   return result;
 }
 

@@ -36,7 +36,7 @@ struct PlanCaps {
 inline constexpr std::size_t kMaxTensorsPerBucket = 2048;
 
 // `order`: indices of the table as gradients were observed; those missing in it follow in reverse table order (the
-// usual order of a backward pass). Duplicates and indices outside the table are ignored.
+// usual order of a backward pass). It came from a peer: DamagedMessage for an index outside the table, or there twice.
 [[nodiscard]] Plan build_plan(const std::vector<GradientInfo>& table, const std::vector<std::uint32_t>& order,
                               const PlanCaps& caps);
 

@@ -3,11 +3,6 @@
 namespace kolo::engine {
 namespace {
 
-bool may_fuse(const Signature& a, const Signature& b) {
-  return a.kind == Kind::allreduce && b.kind == Kind::allreduce && a.dtype == b.dtype && a.op == b.op &&
-         a.prescale == b.prescale && a.postscale == b.postscale;
-}
-
 Item item_of(const Entry& entry, int size) {
   Item item;
   item.names = {entry.name};
@@ -22,6 +17,11 @@ Item item_of(const Entry& entry, int size) {
 }
 
 }  // namespace
+
+bool may_fuse(const Signature& a, const Signature& b) {
+  return a.kind == Kind::allreduce && b.kind == Kind::allreduce && a.dtype == b.dtype && a.op == b.op &&
+         a.prescale == b.prescale && a.postscale == b.postscale;
+}
 
 std::size_t payload_bytes(const Signature& signature) {
   std::size_t bytes = size_of(signature.dtype);

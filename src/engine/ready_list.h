@@ -12,6 +12,8 @@ namespace kolo::engine {
 [[nodiscard]] std::vector<Item> make_ready_list(const std::vector<Entry>& entries, std::size_t fusion_bytes, int size,
                                                 std::uint64_t first_sequence);
 
+// Whether two operations may travel as one.
+[[nodiscard]] bool may_fuse(const Signature& a, const Signature& b);
 // Bytes of a contiguous tensor of these sizes.
 [[nodiscard]] std::size_t payload_bytes(const Signature& signature);
 

@@ -18,6 +18,8 @@ class ReducerHandle final : public GradientReducer {
   }
 
   void contribute(std::size_t index, const void* data) override { rounds_->contribute(index, data); }
+  void contribute_in_place(std::size_t index, void* data) override { rounds_->contribute_in_place(index, data); }
+  [[nodiscard]] std::shared_ptr<GradientMemory> memory() const override { return rounds_->memory(); }
   void change_table(std::vector<GradientInfo> table) override { rounds_->change_table(std::move(table)); }
   void finish() override { rounds_->finish(); }
   [[nodiscard]] std::span<std::byte> gradient(std::size_t index) override { return rounds_->gradient(index); }

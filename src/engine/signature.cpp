@@ -59,6 +59,21 @@ std::string table_difference(const Conflict& conflict) {
   return "tables differ";
 }
 
+// On one line: a line is a row, and rows must not be made up by a name.
+std::string on_one_line(const std::string& text) {
+  std::string result;
+  for (const char character : text) {
+    if (character == '\n') {
+      result += "\\n";
+    } else if (character == '\\') {
+      result += "\\\\";
+    } else {
+      result += character;
+    }
+  }
+  return result;
+}
+
 template <class Value>
 void difference(std::string& text, const char* what, const Value& first, const Value& second,
                 const Conflict& conflict) {
@@ -101,11 +116,11 @@ std::string table_text(const std::vector<GradientInfo>& table, const ReducerOpti
   std::ostringstream out;
   out.precision(17);
   out << "settings: " << name_of(options.op) << ", prescale " << options.prescale << ", postscale " << options.postscale
-      << ", bucket bytes " << options.bucket_bytes << (options.settings.empty() ? "" : ", ") << options.settings
-      << "\n";
+      << ", bucket bytes " << options.bucket_bytes << ", in place from " << options.in_place_from
+      << (options.settings.empty() ? "" : ", ") << on_one_line(options.settings) << "\n";
   for (const auto& row : table) {
-    out << "tensor " << row.name << ": " << name_of(row.dtype) << " sizes " << to_text(row.sizes) << " strides "
-        << to_text(row.strides) << "\n";
+    out << "tensor " << on_one_line(row.name) << ": " << name_of(row.dtype) << " sizes " << to_text(row.sizes)
+        << " strides " << to_text(row.strides) << "\n";
   }
   return out.str();
 }

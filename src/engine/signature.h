@@ -10,7 +10,8 @@
 namespace kolo::engine {
 
 [[nodiscard]] Signature signature_of(const Request& request);
-// The table and the settings that must agree, as text: a line of settings, then a line a tensor.
+// The table and the settings that must agree, as text: a line of settings, then a line a tensor. Equal exactly
+// if tables and settings are.
 [[nodiscard]] std::string table_text(const std::vector<GradientInfo>& table, const ReducerOptions& options);
 
 // Whether a request with `mine` and one with `theirs` are the same operation. Allgathers may differ in their first
