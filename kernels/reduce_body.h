@@ -130,6 +130,7 @@ template <class E, class S>
 void reduce_floats_scaled(const ReduceJob& job) {
   if (job.op == ReduceOp::min) return reduce_all<E, Min, S, 0>(job);
   if (job.op == ReduceOp::max) return reduce_all<E, Max, S, 0>(job);
+  if (job.op == ReduceOp::product) return reduce_all<E, Product, S, 0>(job);
   if (job.input_count == job.output_count) {
     if (job.input_count == 2) return reduce_all<E, Sum, S, 2>(job);
     if (job.input_count == 4) return reduce_all<E, Sum, S, 4>(job);
@@ -168,6 +169,8 @@ void reduce_integers(const ReduceJob& job) {
       return reduce_all<Plain<T>, Min, NoScaling, 0>(job);
     case ReduceOp::max:
       return reduce_all<Plain<T>, Max, NoScaling, 0>(job);
+    case ReduceOp::product:
+      return reduce_all<Plain<Unsigned>, Product, NoScaling, 0>(job);
   }
 }
 

@@ -13,6 +13,14 @@ struct Sum {
     return a + b;
   }
 };
+struct Product {
+  template <class T>
+  KOLO_INLINE static T of(T a, T b) {
+    return a * b;
+  }
+  // As an int, which 16 bits would become, the product could overflow.
+  KOLO_INLINE static std::uint16_t of(std::uint16_t a, std::uint16_t b) { return (std::uint16_t)((unsigned)a * b); }
+};
 struct Min {
   template <class T>
   KOLO_INLINE static T of(T a, T b) {

@@ -26,7 +26,7 @@ class Operation {
 };
 
 // Memory that kolo allocated for a group, so that collectives can work in it in place. On one host every rank's
-// memory is mapped by all ranks of the host. Owned by the caller; destroy it before its Communicator.
+// memory is mapped by all ranks of the host. Owned by the caller; of use to its Communicator only, but may outlive it.
 class RegisteredBuffer {
  public:
   virtual ~RegisteredBuffer() = default;
@@ -41,7 +41,17 @@ struct FlagWords {
 };
 inline constexpr std::size_t kMaxFlagWords = 64;
 
-enum class Algorithm : std::uint8_t { automatic, direct, ring, mpi };
+// What an allreduce may be asked for by name. docs/algorithms.md says what each is and costs.
+enum class Algorithm : std::uint8_t {
+  automatic,
+  direct,
+  ring,
+  tree,
+  halving_doubling,
+  recursive_doubling,
+  hierarchical,
+  mpi
+};
 
 // Counts are elements. `registered` names the buffer in which `data` lies (whole or in part), or null for private
 // memory. All ranks pass equal options, pointers apart. Prescale and postscale multiply floating-point elements before
@@ -56,6 +66,19 @@ struct AllreduceOptions {
   RegisteredBuffer* registered = nullptr;
   FlagWords flags{};
   Algorithm algorithm = Algorithm::automatic;
+};
+
+// An allreduce whose elements lie apart, piece by piece, where each rank happens to have them. Piece k holds elements
+// [begins[k], begins[k + 1]) of the whole, the last one up to AllreduceOptions::count. Where pieces begin is the same
+// on all ranks; where one lies is each rank's own affair: at its position in `data`, or on a 64-byte line in `home`.
+// Everything named here must live until completion.
+struct Scattering {
+  std::span<const std::size_t> begins;  // elements; ascending from 0, each at a 64-byte line of the whole
+  std::span<std::byte* const> places;   // of each piece on this rank: in `home`, or null: in `data`
+  RegisteredBuffer* home = nullptr;     // of the same call of allocate() on all ranks
+
+  // So many bytes of the registered buffer, from the next 64-byte line behind `data` on, belong to the operation.
+  [[nodiscard]] static constexpr std::size_t table_bytes(std::size_t pieces) { return pieces * sizeof(std::uint64_t); }
 };
 
 struct BroadcastOptions {
@@ -82,8 +105,9 @@ struct ReduceScatterOptions {
 
 // What would be used for an allreduce, and why, in words fit to print.
 struct Choice {
-  Algorithm algorithm;
+  Algorithm algorithm = Algorithm::automatic;
   std::string reason;
+  double predicted_us = 0;  // by the cost model; 0: it knows nothing of it
 };
 
 // One group's collectives. All ranks make the same calls in the same order; several operations may be in flight and may
@@ -95,6 +119,9 @@ class Communicator {
   [[nodiscard]] virtual int size() const noexcept = 0;
 
   [[nodiscard]] virtual std::unique_ptr<Operation> start(const AllreduceOptions& options) = 0;
+  // The same on data that lies apart; `options` name a registered buffer. Only where can_scatter().
+  [[nodiscard]] virtual std::unique_ptr<Operation> start_scattered(const AllreduceOptions& options,
+                                                                   const Scattering& scattering);
   [[nodiscard]] virtual std::unique_ptr<Operation> start(const BroadcastOptions& options) = 0;
   [[nodiscard]] virtual std::unique_ptr<Operation> start(const AllgatherOptions& options) = 0;
   [[nodiscard]] virtual std::unique_ptr<Operation> start(const ReduceScatterOptions& options) = 0;
@@ -102,6 +129,8 @@ class Communicator {
   // Collective: every rank passes the same sizes (bytes). Waits for the group until `timeout`.
   [[nodiscard]] virtual std::vector<std::unique_ptr<RegisteredBuffer>> allocate(std::span<const std::size_t> sizes,
                                                                                 std::chrono::milliseconds timeout) = 0;
+  // Whether an allreduce may be scattered: every rank reaches every rank's registered memory.
+  [[nodiscard]] virtual bool can_scatter() const noexcept { return false; }
   [[nodiscard]] virtual Choice explain(const AllreduceOptions& options) const = 0;
   // Blocks until something may have happened that lets an operation advance, or until `at_most` has passed. May return
   // early.
@@ -122,8 +151,9 @@ class Communicator {
  protected:
   // Lets the other operations in flight advance too, so that ranks may wait for theirs in different orders.
   virtual void progress() {}
-  // How often drive() looks before it yields.
+  // How often drive() looks before it yields, and how long it yields before it sleeps.
   [[nodiscard]] virtual int spin_iterations() const noexcept { return 1; }
+  [[nodiscard]] virtual std::chrono::microseconds yield_time() const noexcept { return std::chrono::milliseconds(2); }
 
  private:
   bool spin(Operation& operation);

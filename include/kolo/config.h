@@ -12,6 +12,10 @@ namespace kolo {
 
 enum class CoordinatorMode { automatic, always, never };
 
+// What the choice of an algorithm is worked out from: constants that are part of the library, so that runs repeat bit
+// for bit, or what the links show when a Context is made.
+enum class CostModel { fixed, measured };
+
 struct Config {
   // Bytes after which a bucket or fusion buffer is closed. Larger: fewer operations; smaller: earlier start.
   std::size_t bucket_bytes = std::size_t{16} << 20;
@@ -21,12 +25,21 @@ struct Config {
   std::chrono::milliseconds timeout{std::chrono::seconds(600)};
   // How long before a stall is reported as a warning that names tensors and missing ranks. 0: never.
   std::chrono::milliseconds stall_warning{std::chrono::seconds(60)};
+  // Whether a thread of this rank watches over the others: deaths are then seen on all hosts at once.
+  bool monitor = true;
+  // How long a rank may be silent (stopped, cut off, its host gone) before it counts as lost. 0: for ever.
+  std::chrono::milliseconds monitor_timeout{std::chrono::seconds(30)};
+  // The interface, by name or by network ("10.0.0.0/24"), on which monitors of several hosts speak to each other.
+  // Empty: the first whose network all hosts share.
+  std::string monitor_interface;
   // Who moves buckets forward: the coordinator thread too (always), only the callers (never), or chosen from the
   // cores there are (automatic).
   CoordinatorMode coordinator = CoordinatorMode::automatic;
   // Segment of the ring over a network, bytes: below Open MPI's TCP eager limit, so that both directions of a link run
   // at once.
   std::size_t ring_segment_bytes = 60 * 1024;
+  // What algorithms are chosen by.
+  CostModel cost_model = CostModel::fixed;
   // How often a wait looks again before it yields, and before it sleeps.
   int spin_iterations = 2000;
   LogLevel log_level = LogLevel::info;

@@ -26,7 +26,7 @@ class MismatchError : public Error {
   using Error::Error;
 };
 
-// A rank has died. The group cannot be used any more: later calls rethrow this.
+// A rank is lost (or this one: given up by the others). The group cannot be used any more: later calls rethrow this.
 class PeerLostError : public Error {
  public:
   PeerLostError(Rank lost, const std::string& what) : Error(what), rank_(lost) {}

@@ -24,7 +24,7 @@ constexpr std::array<DTypeRow, 10> kDTypes{{{"f32", 4},
                                             {"i32", 4},
                                             {"i64", 8},
                                             {"bool", 1}}};
-constexpr std::array<std::string_view, 4> kReduceOps{"sum", "average", "min", "max"};
+constexpr std::array<std::string_view, 5> kReduceOps{"sum", "average", "min", "max", "product"};
 
 [[noreturn]] void refuse(std::string_view what, std::string_view text, const std::string& known) {
   throw UsageError(std::string(what) + " '" + std::string(text) + "' is unknown; known are " + known);

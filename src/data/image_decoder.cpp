@@ -16,7 +16,7 @@ ImageHeader ImageDecoder::open(std::span<const std::byte> bytes) {
   if (bytes.empty()) throw BrokenImage("the file is empty");
   if (is_jpeg(bytes)) return jpeg_.open(bytes);
   if (!is_png(bytes)) throw BrokenImage("neither a JPEG nor a PNG");
-  const ImageHeader header = read_png_header(bytes);
+  ImageHeader header = read_png_header(bytes);
   png_ = bytes;
   return header;
 }

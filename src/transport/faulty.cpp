@@ -49,6 +49,8 @@ class FaultyTransport final : public Transport {
   }
   void check_peers() override { inner_->check_peers(); }
   void wake() noexcept override { inner_->wake(); }
+  [[nodiscard]] std::uint64_t completed() const noexcept override { return inner_->completed(); }
+  [[nodiscard]] Tag last_tag() const noexcept override { return inner_->last_tag(); }
 
  private:
   bool killed() { return ++count_ >= faults_.kill_at && faults_.kill_at != 0; }

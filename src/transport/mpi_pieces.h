@@ -7,7 +7,10 @@
 
 namespace kolo::transport {
 
-inline constexpr std::size_t kMpiPieceBytes = std::size_t{1} << 30;  // all ranks the same; fits an int
+// All ranks the same. Longer than a segment of 60 KiB, which then is one piece and not a full one; with MPI's header
+// shorter than the 64 KiB from which on Open MPI asks the receiver before it sends over TCP: then the two directions of
+// a link take turns.
+inline constexpr std::size_t kMpiPieceBytes = 60 * 1024 + 64;
 
 // Not there in a build without MPI.
 [[nodiscard]] std::unique_ptr<Transport> make_mpi_in_pieces(const void* mpi_comm, telemetry::Counters& counters,

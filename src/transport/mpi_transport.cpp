@@ -1,21 +1,31 @@
-// Messages over MPI. MPI counts in int, so a long message travels in pieces:
+// Messages over MPI, in pieces of at most P bytes (below the size at which MPI itself begins to ask before it sends):
 //
 //   message of 2.5 pieces:  [ full ][ full ][ half ]      a piece that is not full ends the message,
 //   message of 2 pieces:    [ full ][ full ][ empty ]     so the receiver needs no length in advance
 //
-// A receive is not given to MPI before its message is there (matched probe): MPI's own handling of messages that are
-// longer than the buffer is not to be relied on, and the length decides where a piece goes. Receives with equal source
-// and tag stand in a queue; the first takes pieces until its message ends.
+// Receives are given to MPI before their message comes, so that it is put where it belongs and not aside. But a message
+// may be longer than its buffer, and MPI is not to be relied on then: Open MPI 4.1 reports a truncation, having
+// written the whole message behind the buffer (from 64 KiB on over TCP, from 4 KiB on in shared memory). So whatever is
+// given to MPI has room for a whole piece: the caller's buffer where that is long enough, else a slot's own memory,
+// from which the piece is copied. No sender sends longer ones.
 //
+//   waiting:  [ receive A ][ receive B ][ receive C ] ...    of one rank and tag, in order
+//   slots:    [   MPI    ][   MPI    ][   MPI    ]          given to MPI in the same order, a piece each
+//
+// Which slot belongs to which receive is a guess, right as long as messages are as long as their receives expect: what
+// has come is worked off in order, and where the guess was wrong a piece is copied from the memory of a later receive.
+//
+// MPI moves nothing but in its own calls, and one call moves everything. A thread that tests many transfers in turns
+// makes one such call a turn: a test that finds that others have called MPI since its last look does not call again.
 // MPI cannot be waited on by a thread that wants to do something else: wait_for_activity() tests and naps in turns.
 #include <algorithm>
 #include <condition_variable>
-#include <deque>
-#include <list>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "cluster/limits.h"
 #include "cluster/mpi_runtime.h"
@@ -30,46 +40,67 @@ using cluster::MpiTurn;
 
 constexpr std::chrono::microseconds kShortestNap{20};
 constexpr std::chrono::microseconds kLongestNap{1000};
+constexpr std::size_t kMostSlots = 16;  // of one rank and tag
+constexpr std::chrono::milliseconds kRetraction{100};
 
 struct MpiSend {
-  std::vector<MPI_Request> pieces;
   std::size_t size = 0;
-  bool done = false;
-  std::string error;  // what MPI said, when done has become true that way
+  std::size_t pieces_left = 0;
+  std::string error;  // what MPI said
+  [[nodiscard]] bool done() const noexcept { return pieces_left == 0; }
 };
 
 struct MpiReceive {
   Rank from = 0;
   Tag tag = 0;
   std::span<std::byte> into;
-  MPI_Request piece = MPI_REQUEST_NULL;  // under way
-  int piece_size = 0;
-  std::size_t size = 0;
-  std::vector<std::byte> scratch;  // takes the pieces of a message that does not fit
+  std::size_t size = 0;  // so far
+  bool abandoned = false;
   bool done = false;
   std::string error;
 };
+
+// A piece that MPI may receive at any time.
+struct Slot {
+  std::byte* at = nullptr;              // room for a whole piece
+  const MpiReceive* owner = nullptr;    // in whose buffer that is; null: in `memory`
+  std::unique_ptr<std::byte[]> memory;  // made when first needed
+  std::size_t size = 0;                 // what came
+  bool done = false;
+  std::string error;
+};
+
+// What comes from one rank with one tag. A slot for each of the first receives that are waiting, or fewer.
+struct Channel {
+  std::vector<std::shared_ptr<MpiReceive>> waiting;  // the first one may have got pieces already
+  std::vector<std::unique_ptr<Slot>> slots;
+};
+using Key = std::pair<Rank, Tag>;
 
 class MpiTransport;
 
 class MpiTransfer final : public Transfer {
  public:
-  MpiTransfer(MpiTransport& transport, std::shared_ptr<MpiSend> send) : transport_(transport), send_(std::move(send)) {}
-  MpiTransfer(MpiTransport& transport, std::shared_ptr<MpiReceive> receive)
-      : transport_(transport), receive_(std::move(receive)) {}
+  MpiTransfer(MpiTransport& transport, std::shared_ptr<MpiSend> send, std::uint64_t calls)
+      : transport_(transport), send_(std::move(send)), calls_seen_(calls) {}
+  MpiTransfer(MpiTransport& transport, std::shared_ptr<MpiReceive> receive, std::uint64_t calls)
+      : transport_(transport), receive_(std::move(receive)), calls_seen_(calls) {}
+  ~MpiTransfer() override;
   bool test() override;
   [[nodiscard]] std::size_t size() const noexcept override { return send_ ? send_->size : receive_->size; }
 
  private:
+  [[nodiscard]] bool done() const noexcept { return send_ ? send_->done() : receive_->done; }
+
   MpiTransport& transport_;
   std::shared_ptr<MpiSend> send_;  // one of the two; shared with the transport, which keeps what is abandoned
   std::shared_ptr<MpiReceive> receive_;
+  std::uint64_t calls_seen_;
 };
 
 class MpiTransport final : public Transport {
  public:
-  MpiTransport(const void* handle, telemetry::Counters& counters, std::size_t piece_bytes)
-      : comm_(handle, base::Deadline(cluster::kBootstrapTimeout)), counters_(counters), piece_bytes_(piece_bytes) {}
+  MpiTransport(const void* handle, telemetry::Counters& counters, std::size_t piece_bytes);
   ~MpiTransport() override;
 
   [[nodiscard]] Rank rank() const noexcept override { return comm_.rank(); }
@@ -82,60 +113,95 @@ class MpiTransport final : public Transport {
     woken_ = true;
     changed_.notify_all();
   }
+  [[nodiscard]] std::uint64_t completed() const noexcept override { return completed_; }
+  [[nodiscard]] Tag last_tag() const noexcept override { return last_tag_; }
 
-  // True once it is done, or has failed: an error is for the transfer's owner, whoever comes across it.
-  bool poll(MpiSend& send);
-  bool poll(MpiReceive& receive);
+  // Calls MPI, unless that has been done since `calls_seen`.
+  void look(std::uint64_t& calls_seen);
+  // Its memory is not written to any more; the message, when it comes, goes nowhere.
+  void abandon(MpiReceive& receive) noexcept;
 
  private:
-  bool advance(MpiReceive& receive);
-  using Key = std::pair<Rank, Tag>;
-  using Queue = std::deque<std::shared_ptr<MpiReceive>>;
-  void advance(Queue& queue);
-  void advance_receives();
-  bool begin_piece(MpiReceive& receive);
-  void poll_all();
+  // Whom one request of requests_ is for: one of the two.
+  struct Party {
+    std::shared_ptr<MpiSend> send;
+    Slot* slot = nullptr;
+    Key key;
+  };
+  Channel& channel_of(const Key& key);
+  void poll();
+  void complete(const Party& party, const MPI_Status& status, int error);
+  void drop_completed();
+  void advance(const Key& key);
+  void take(Channel& channel, Slot& slot);
+  void post(const Key& key, Channel& channel);
+  std::unique_ptr<Slot> make_slot(const MpiReceive& receive);
+  bool retract(Slot& slot);
+  void retract_from(Channel& channel, std::size_t first);
+  void keep_copy(Slot& slot);
 
   cluster::MpiComm comm_;
   telemetry::Counters& counters_;
   std::size_t piece_bytes_;
-  // Everything incomplete, abandoned or not: MPI must be able to finish it.
-  std::list<std::shared_ptr<MpiSend>> sends_;
-  std::map<Key, Queue> receives_;  // no queue is empty
+  Tag last_tag_ = 0;
+  std::map<Key, Channel> channels_;  // no `waiting` is empty
+  std::map<Key, Channel>::node_type spare_channel_;
+  // Everything incomplete, abandoned or not, side by side.
+  std::vector<MPI_Request> requests_;
+  std::vector<Party> parties_;
+  std::vector<int> indices_;  // scratch of poll()
+  std::vector<MPI_Status> statuses_;
+  std::vector<Key> touched_;
+  std::vector<std::unique_ptr<Slot>> spare_;
+  std::uint64_t calls_ = 0;  // of poll()
   std::chrono::microseconds nap_ = kShortestNap;
-  bool completed_ = false;  // something, since the last wait
-  std::mutex mutex_;        // woken_
+  std::uint64_t completed_ = 0;         // pieces
+  std::uint64_t completed_before_ = 0;  // when the last wait ended
+  std::mutex mutex_;                    // woken_
   std::condition_variable changed_;
   bool woken_ = false;
 };
 
+MpiTransfer::~MpiTransfer() {
+  if (receive_ && !receive_->done) transport_.abandon(*receive_);
+}
+
 bool MpiTransfer::test() {
-  if (!(send_ ? transport_.poll(*send_) : transport_.poll(*receive_))) return false;
+  if (!done()) transport_.look(calls_seen_);
+  if (!done()) return false;
   const std::string& error = send_ ? send_->error : receive_->error;
   if (!error.empty()) throw BackendError(error);
   return true;
 }
 
+MpiTransport::MpiTransport(const void* handle, telemetry::Counters& counters, std::size_t piece_bytes)
+    : comm_(handle, base::Deadline(cluster::kBootstrapTimeout)), counters_(counters), piece_bytes_(piece_bytes) {
+  const MpiTurn turn;
+  int found = 0;
+  int* upper_bound = nullptr;
+  check_mpi(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, static_cast<void*>(&upper_bound), &found), "MPI_TAG_UB");
+  last_tag_ = found == 0 ? 32767 : static_cast<Tag>(std::clamp(*upper_bound, 32767, static_cast<int>(kLastTag)));
+}
+
 std::unique_ptr<Transfer> MpiTransport::send(Rank to, Tag tag, std::span<const std::byte> data) {
   auto state = std::make_shared<MpiSend>();
   state->size = data.size();
-  std::size_t at = 0;
-  std::size_t piece = 0;
-  sends_.push_back(state);
+  state->pieces_left = data.size() / piece_bytes_ + 1;
   {
     const MpiTurn turn;
-    do {
-      piece = std::min(data.size() - at, piece_bytes_);
-      state->pieces.push_back(MPI_REQUEST_NULL);
+    for (std::size_t at = 0, left = state->pieces_left; left > 0; --left, at += piece_bytes_) {
+      const std::size_t piece = std::min(data.size() - at, piece_bytes_);
+      MPI_Request request = MPI_REQUEST_NULL;
       check_mpi(MPI_Isend(data.data() + at, static_cast<int>(piece), MPI_BYTE, to, static_cast<int>(tag), comm_.get(),
-                          &state->pieces.back()),
+                          &request),
                 "MPI_Isend");
-      at += piece;
-    } while (piece == piece_bytes_);
+      requests_.push_back(request);
+      parties_.push_back({state, nullptr, {}});
+    }
   }
   counters_.messages_sent.add();
   counters_.bytes_on_wire.add(data.size());
-  return std::make_unique<MpiTransfer>(*this, std::move(state));
+  return std::make_unique<MpiTransfer>(*this, std::move(state), calls_);
 }
 
 std::unique_ptr<Transfer> MpiTransport::receive(Rank from, Tag tag, std::span<std::byte> into) {
@@ -143,104 +209,224 @@ std::unique_ptr<Transfer> MpiTransport::receive(Rank from, Tag tag, std::span<st
   state->from = from;
   state->tag = tag;
   state->into = into;
-  receives_[{from, tag}].push_back(state);
-  return std::make_unique<MpiTransfer>(*this, std::move(state));
-}
-
-bool MpiTransport::poll(MpiSend& send) {
-  if (send.done) return true;
-  bool finished = false;
+  const Key key{from, tag};
+  Channel& channel = channel_of(key);
+  channel.waiting.push_back(state);
   try {
+    post(key, channel);
+  } catch (...) {
+    state->abandoned = true;
+    throw;
+  }
+  return std::make_unique<MpiTransfer>(*this, std::move(state), calls_);
+}
+
+// Short operations make and drop one each time: its memory is used again.
+Channel& MpiTransport::channel_of(const Key& key) {
+  if (spare_channel_.empty()) return channels_[key];
+  const auto found = channels_.find(key);
+  if (found != channels_.end()) return found->second;
+  spare_channel_.key() = key;
+  return channels_.insert(std::move(spare_channel_)).position->second;
+}
+
+void MpiTransport::look(std::uint64_t& calls_seen) {
+  if (calls_seen == calls_) poll();
+  calls_seen = calls_;
+}
+
+void MpiTransport::poll() {
+  ++calls_;
+  if (requests_.empty()) return;
+  counters_.mpi_calls.add();
+  indices_.resize(requests_.size());
+  statuses_.resize(requests_.size());
+  int count = 0;
+  int code = MPI_SUCCESS;
+  {
     const MpiTurn turn;
-    int done = 0;
-    check_mpi(MPI_Testall(static_cast<int>(send.pieces.size()), send.pieces.data(), &done, MPI_STATUSES_IGNORE),
-              "sending");
-    finished = done != 0;
-  } catch (const BackendError& error) {
-    finished = true;
-    send.error = error.what();
+    code =
+        MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count, indices_.data(), statuses_.data());
+    if (code != MPI_ERR_IN_STATUS) check_mpi(code, "MPI_Testsome");
   }
-  if (!finished) {
-    advance_receives();  // the peer may wait for ours before it takes this
-    return false;
+  if (count == 0 || count == MPI_UNDEFINED) return;
+  completed_ += static_cast<std::uint64_t>(count);
+  touched_.clear();
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+    const int error = code == MPI_ERR_IN_STATUS ? statuses_[i].MPI_ERROR : MPI_SUCCESS;
+    complete(parties_[static_cast<std::size_t>(indices_[i])], statuses_[i], error);
   }
-  send.done = completed_ = true;
-  sends_.remove_if([&](const auto& kept) { return kept.get() == &send; });
-  return true;
+  drop_completed();
+  for (const Key& key : touched_) advance(key);
 }
 
-bool MpiTransport::poll(MpiReceive& receive) {
-  if (!receive.done) advance_receives();
-  return receive.done;
-}
-
-void MpiTransport::advance_receives() {
-  for (auto entry = receives_.begin(); entry != receives_.end();) {
-    advance(entry->second);
-    entry = entry->second.empty() ? receives_.erase(entry) : std::next(entry);
-  }
-}
-
-void MpiTransport::advance(Queue& queue) {
-  while (!queue.empty()) {
-    MpiReceive& first = *queue.front();
+void MpiTransport::complete(const Party& party, const MPI_Status& status, int error) {
+  std::string text;
+  if (error != MPI_SUCCESS) {
     try {
-      while (!first.done) {
-        if (!advance(first)) return;
-      }
-    } catch (const BackendError& error) {
-      first.error = error.what();
-      first.done = true;
+      check_mpi(error, party.slot == nullptr ? "sending" : "receiving from rank " + std::to_string(party.key.first));
+    } catch (const BackendError& failure) {
+      text = failure.what();
     }
-    completed_ = true;
-    queue.pop_front();
   }
+  if (party.slot == nullptr) {
+    --party.send->pieces_left;
+    if (party.send->error.empty()) party.send->error = std::move(text);
+    return;
+  }
+  int bytes = 0;
+  MPI_Get_count(&status, MPI_BYTE, &bytes);
+  party.slot->size = static_cast<std::size_t>(bytes);
+  party.slot->error = std::move(text);
+  party.slot->done = true;
+  if (std::find(touched_.begin(), touched_.end(), party.key) == touched_.end()) touched_.push_back(party.key);
 }
 
-// False when there is nothing to do now. Sets done after the last piece.
-bool MpiTransport::advance(MpiReceive& receive) {
-  const MpiTurn turn;
-  if (receive.piece == MPI_REQUEST_NULL && !begin_piece(receive)) return false;
-  int came = 0;
-  check_mpi(MPI_Test(&receive.piece, &came, MPI_STATUS_IGNORE), "receiving from rank " + std::to_string(receive.from));
-  if (came == 0) return false;
-  receive.size += static_cast<std::size_t>(receive.piece_size);
-  receive.done = static_cast<std::size_t>(receive.piece_size) < piece_bytes_;
-  if (receive.done && receive.size > receive.into.size()) {
+void MpiTransport::drop_completed() {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    if (requests_[i] == MPI_REQUEST_NULL) continue;
+    if (kept != i) {
+      requests_[kept] = requests_[i];
+      parties_[kept] = std::move(parties_[i]);
+    }
+    ++kept;
+  }
+  requests_.resize(kept);
+  parties_.resize(kept);
+}
+
+// Works off what has come, in order, and gives MPI the next slots.
+void MpiTransport::advance(const Key& key) {
+  const auto found = channels_.find(key);
+  Channel& channel = found->second;
+  while (!channel.slots.empty() && channel.slots.front()->done) {
+    auto slot = std::move(channel.slots.front());
+    channel.slots.erase(channel.slots.begin());
+    take(channel, *slot);
+    spare_.push_back(std::move(slot));
+  }
+  post(key, channel);
+  if (channel.waiting.empty()) spare_channel_ = channels_.extract(found);
+}
+
+// A piece for the first receive that is waiting.
+void MpiTransport::take(Channel& channel, Slot& slot) {
+  MpiReceive& receive = *channel.waiting.front();
+  const bool fits = receive.size + slot.size <= receive.into.size();
+  if (fits && !receive.abandoned && slot.size > 0) {
+    std::byte* const to = receive.into.data() + receive.size;
+    if (slot.at != to) std::memcpy(to, slot.at, slot.size);
+  }
+  receive.size += slot.size;
+  receive.error = std::move(slot.error);
+  if (slot.size == piece_bytes_ && receive.error.empty()) return;
+  if (receive.error.empty() && receive.size > receive.into.size()) {
     receive.error = "a message of " + std::to_string(receive.size) + " bytes from rank " +
                     std::to_string(receive.from) + " is longer than the receive buffer of " +
                     std::to_string(receive.into.size());
   }
-  return true;
+  receive.done = true;
+  channel.waiting.erase(channel.waiting.begin());
 }
 
-bool MpiTransport::begin_piece(MpiReceive& receive) {
-  MPI_Message message = MPI_MESSAGE_NULL;
+void MpiTransport::post(const Key& key, Channel& channel) {
+  const auto [from, tag] = key;
+  while (channel.slots.size() < std::min(channel.waiting.size(), kMostSlots)) {
+    const std::size_t next = channel.slots.size();
+    // Behind a message of several pieces nothing is to be guessed.
+    if (next > 0 && channel.waiting[next - 1]->into.size() > piece_bytes_) return;
+    auto slot = make_slot(*channel.waiting[next]);
+    MPI_Request request = MPI_REQUEST_NULL;
+    {
+      const MpiTurn turn;
+      check_mpi(MPI_Irecv(slot->at, static_cast<int>(piece_bytes_), MPI_BYTE, from, static_cast<int>(tag), comm_.get(),
+                          &request),
+                "MPI_Irecv");
+    }
+    requests_.push_back(request);
+    parties_.push_back({nullptr, slot.get(), key});
+    channel.slots.push_back(std::move(slot));
+  }
+}
+
+std::unique_ptr<Slot> MpiTransport::make_slot(const MpiReceive& receive) {
+  if (spare_.empty()) spare_.push_back(std::make_unique<Slot>());
+  auto slot = std::move(spare_.back());
+  spare_.pop_back();
+  slot->owner = nullptr;
+  slot->done = false;
+  slot->error.clear();
+  if (!receive.abandoned && receive.size + piece_bytes_ <= receive.into.size()) {
+    slot->at = receive.into.data() + receive.size;
+    slot->owner = &receive;
+    return slot;
+  }
+  if (slot->memory == nullptr) slot->memory = std::make_unique_for_overwrite<std::byte[]>(piece_bytes_);
+  slot->at = slot->memory.get();
+  return slot;
+}
+
+void MpiTransport::abandon(MpiReceive& receive) noexcept {
+  receive.abandoned = true;
+  const Key key{receive.from, receive.tag};
+  const auto found = channels_.find(key);
+  if (found == channels_.end() || !cluster::mpi_usable()) return;
+  Channel& channel = found->second;
+  const auto in_it = [&](const auto& slot) { return slot->owner == &receive; };
+  const auto first = std::find_if(channel.slots.begin(), channel.slots.end(), in_it);
+  if (first == channel.slots.end()) return;
+  try {
+    retract_from(channel, static_cast<std::size_t>(first - channel.slots.begin()));
+    for (auto& slot : channel.slots) {
+      if (slot->owner == &receive && slot->done) keep_copy(*slot);
+    }
+    advance(key);
+  } catch (const Error&) {
+    // MPI does not answer; whoever tests another transfer hears of it.
+  }
+}
+
+void MpiTransport::keep_copy(Slot& slot) {
+  slot.memory = std::make_unique_for_overwrite<std::byte[]>(piece_bytes_);
+  std::memcpy(slot.memory.get(), slot.at, slot.size);
+  slot.at = slot.memory.get();
+  slot.owner = nullptr;
+}
+
+// Backwards, so that no message finds a later slot free and an earlier one gone. One that has a message already keeps
+// it, and then so do all before it.
+void MpiTransport::retract_from(Channel& channel, std::size_t first) {
+  while (channel.slots.size() > first && !channel.slots.back()->done && retract(*channel.slots.back())) {
+    spare_.push_back(std::move(channel.slots.back()));
+    channel.slots.pop_back();
+  }
+  drop_completed();
+}
+
+// Takes a slot back from MPI. False when it has got its message instead. Where that is on its way and does not get
+// here, because its sender is gone, the slot stays with MPI.
+bool MpiTransport::retract(Slot& slot) {
+  const auto party = std::find_if(parties_.begin(), parties_.end(), [&](const Party& p) { return p.slot == &slot; });
+  MPI_Request& request = requests_[static_cast<std::size_t>(party - parties_.begin())];
+  const base::Deadline deadline(kRetraction);
+  const MpiTurn turn;
+  check_mpi(MPI_Cancel(&request), "MPI_Cancel");
   MPI_Status status{};
-  int found = 0;
-  check_mpi(MPI_Improbe(receive.from, static_cast<int>(receive.tag), comm_.get(), &found, &message, &status),
-            "MPI_Improbe");
-  if (found == 0) return false;
-  MPI_Get_count(&status, MPI_BYTE, &receive.piece_size);
-  const auto size = static_cast<std::size_t>(receive.piece_size);
-  const bool fits = receive.size + size <= receive.into.size();
-  if (!fits) receive.scratch.resize(size);
-  std::byte* to = fits ? receive.into.data() + receive.size : receive.scratch.data();
-  check_mpi(MPI_Imrecv(to, receive.piece_size, MPI_BYTE, &message, &receive.piece), "MPI_Imrecv");
-  return true;
-}
-
-void MpiTransport::poll_all() {
-  const std::vector<std::shared_ptr<MpiSend>> sends(sends_.begin(), sends_.end());  // poll() shortens the list
-  for (const auto& send : sends) poll(*send);
-  advance_receives();
+  int done = 0;
+  while (done == 0 && !deadline.passed()) check_mpi(MPI_Test(&request, &done, &status), "MPI_Test");
+  if (done == 0) return false;
+  int cancelled = 0;
+  MPI_Test_cancelled(&status, &cancelled);
+  if (cancelled == 0) complete(*party, status, MPI_SUCCESS);
+  return cancelled != 0;
 }
 
 void MpiTransport::wait_for_activity(std::chrono::microseconds at_most) {
   const base::Deadline deadline(at_most);
   while (true) {
-    poll_all();
-    if (std::exchange(completed_, false)) {
+    poll();
+    if (std::exchange(completed_before_, completed_) != completed_) {
       nap_ = kShortestNap;
       return;
     }
@@ -252,17 +438,25 @@ void MpiTransport::wait_for_activity(std::chrono::microseconds at_most) {
   }
 }
 
+// A message may still be on its way here, a farewell for one. MPI would give it to the next communicator that has this
+// one's number, so this one keeps its number until MPI ends.
 MpiTransport::~MpiTransport() {
-  if (!cluster::mpi_usable()) return;
-  const MpiTurn turn;
-  bool pending = false;
-  for (const auto& [key, queue] : receives_) pending = pending || queue.front()->piece != MPI_REQUEST_NULL;
-  for (const auto& send : sends_) {
-    int done = 0;
-    MPI_Testall(static_cast<int>(send->pieces.size()), send->pieces.data(), &done, MPI_STATUSES_IGNORE);
-    pending = pending || done == 0;
+  comm_.keep();
+  try {
+    if (cluster::mpi_usable()) {
+      poll();  // gives back what is complete
+      for (auto& [key, channel] : channels_) retract_from(channel, 0);
+    }
+  } catch (const Error&) {
+    // MPI does not answer: what it still holds stays with it.
   }
-  if (pending) comm_.keep();
+  for (auto& [key, channel] : channels_) {
+    for (auto& receive : channel.waiting) receive->done = true;  // its Transfer may be destroyed later
+    for (auto& slot : channel.slots) {
+      if (!slot->done && slot->owner == nullptr)
+        static_cast<void>(slot->memory.release());  // MPI may still write to it
+    }
+  }
 }
 
 }  // namespace

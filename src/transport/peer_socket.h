@@ -7,9 +7,11 @@
 
 #include "base/deadline.h"
 #include "base/unique_fd.h"
-#include "transport/peer_process.h"
+#include "cluster/peer_process.h"
 
 namespace kolo::transport {
+
+using cluster::PeerProcess;
 
 // What a peer says; a descriptor may travel with it.
 struct PeerMessage {

@@ -3,6 +3,9 @@
 //
 //   rank 0: memfd A -----A---->  rank 1        both map:  slots()[0] = A, slots()[1] = B
 //           <------------B----- memfd B
+//
+// Two exchanges: first the memory, or why there is none; then whether all of it could be mapped. A failure of one rank
+// is thus the same error on all of them, at once.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -32,11 +35,14 @@ BackendError short_of(std::size_t bytes, Rank rank, int code) {
 
 class Mapping {
  public:
-  // Maps the whole of it and every page at once: no page fault is left for later.
-  Mapping(int memfd, std::size_t bytes, Rank rank) : length_(mapped_length(bytes)) {
+  // Maps the whole of it and every page at once: no page fault is left for later. `error`: why there is no data().
+  Mapping(int memfd, std::size_t bytes, int& error) : length_(mapped_length(bytes)) {
     void* memory = mmap(nullptr, length_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, memfd, 0);
-    if (memory == MAP_FAILED) throw short_of(bytes, rank, errno);
-    memory_ = static_cast<std::byte*>(memory);
+    if (memory == MAP_FAILED) {
+      error = errno;
+    } else {
+      memory_ = static_cast<std::byte*>(memory);
+    }
   }
   Mapping(Mapping&& other) noexcept
       : memory_(std::exchange(other.memory_, nullptr)), length_(std::exchange(other.length_, 0)) {}
@@ -79,24 +85,47 @@ class ProcessSharedMemory final : public SharedMemory {
     ++sequence_;
     int error = 0;
     const base::UniqueFd mine = make_memory(bytes, error);
-    for (const Peer& peer : peers_) {
-      if (!peer.socket) continue;
-      send_to_peer(peer.socket.get(), {sequence_, bytes, error, local_rank_}, error == 0 ? mine.get() : -1,
-                   peer.process);
-    }
-    std::vector<base::UniqueFd> theirs(peers_.size());
-    for (std::size_t r = 0; r < peers_.size(); ++r) {
-      if (peers_[r].socket) theirs[r] = take(peers_[r], r, bytes, deadline);
-    }
-    if (error != 0) throw short_of(bytes, own_rank(), error);
+    tell({sequence_, bytes, error, local_rank_}, error == 0 ? mine.get() : -1);
+    const auto memories = hear(bytes, error, deadline);
     std::vector<Mapping> mappings;
     for (std::size_t r = 0; r < peers_.size(); ++r) {
-      mappings.emplace_back(peers_[r].socket ? theirs[r].get() : mine.get(), bytes, peers_[r].process.rank());
+      const base::UniqueFd& memory = peers_[r].socket ? memories[r] : mine;
+      if (!memory) {
+        error = EMFILE;  // it was sent, and there was no free descriptor for it
+      } else {
+        mappings.emplace_back(memory.get(), bytes, error);
+      }
     }
+    tell({sequence_, bytes, error, local_rank_}, -1);
+    static_cast<void>(hear(bytes, error, deadline));
     return std::make_unique<ProcessRegion>(std::move(mappings), bytes);
   }
 
  private:
+  void tell(const PeerMessage& message, int descriptor) const {
+    for (const Peer& peer : peers_) {
+      if (peer.socket) send_to_peer(peer.socket.get(), message, descriptor, peer.process);
+    }
+  }
+
+  // One message of every peer; the descriptors that came along. Throws what the first rank that failed has said, which
+  // may be this one with `own_error`.
+  [[nodiscard]] std::vector<base::UniqueFd> hear(std::size_t bytes, int own_error,
+                                                 const base::Deadline& deadline) const {
+    std::vector<base::UniqueFd> descriptors(peers_.size());
+    std::vector<int> errors(peers_.size(), own_error);
+    for (std::size_t r = 0; r < peers_.size(); ++r) {
+      if (!peers_[r].socket) continue;
+      ReceivedMessage got = take(peers_[r], r, bytes, deadline);
+      descriptors[r] = std::move(got.descriptor);
+      errors[r] = got.message.error;
+    }
+    for (std::size_t r = 0; r < peers_.size(); ++r) {
+      if (errors[r] != 0) throw short_of(bytes, peers_[r].process.rank(), errors[r]);
+    }
+    return descriptors;
+  }
+
   [[nodiscard]] Rank own_rank() const noexcept { return peers_[static_cast<std::size_t>(local_rank_)].process.rank(); }
 
   // What can be had without waking the kernel's out-of-memory killer, which reserving more would: a memfd has no limit.
@@ -130,7 +159,7 @@ class ProcessSharedMemory final : public SharedMemory {
     return memory;
   }
 
-  base::UniqueFd take(const Peer& peer, std::size_t local, std::size_t bytes, const base::Deadline& deadline) const {
+  ReceivedMessage take(const Peer& peer, std::size_t local, std::size_t bytes, const base::Deadline& deadline) const {
     while (true) {
       if (!await(peer, deadline)) throw not_there(local);
       ReceivedMessage got = receive_from_peer(peer.socket.get(), peer.process);
@@ -140,9 +169,7 @@ class ProcessSharedMemory final : public SharedMemory {
                          " bytes, rank " + std::to_string(peer.process.rank()) + " for " +
                          std::to_string(got.message.bytes));
       }
-      if (got.message.error != 0) throw short_of(bytes, peer.process.rank(), got.message.error);
-      if (!got.descriptor) throw BackendError("rank " + std::to_string(peer.process.rank()) + " sent no memory");
-      return std::move(got.descriptor);
+      return got;
     }
   }
 

@@ -83,7 +83,7 @@ void ShmPeer::begin_incoming() {
     incoming_->receive->too_long = length > incoming_->receive->into.size();
     incoming_->to = incoming_->receive->too_long ? nullptr : incoming_->receive->into.data();
   } else {
-    incoming_->unexpected = std::make_shared<Unexpected>();
+    incoming_->unexpected = std::make_shared<ShmUnexpected>();
     incoming_->unexpected->tag = header.tag;
     incoming_->unexpected->data.resize(length);
     incoming_->to = incoming_->unexpected->data.data();
@@ -92,14 +92,14 @@ void ShmPeer::begin_incoming() {
 }
 
 void ShmPeer::end_incoming(Moved& moved) {
-  const Incoming ended = std::move(*incoming_);
+  const ShmIncoming ended = std::move(*incoming_);
   incoming_.reset();
   if (ended.receive) {
     ended.receive->done = true;
     moved.completed = true;
     return;
   }
-  Unexpected& message = *ended.unexpected;
+  ShmUnexpected& message = *ended.unexpected;
   message.whole = true;
   if (!message.claimed) return;
   hand_over(message, *message.claimed);
@@ -107,7 +107,7 @@ void ShmPeer::end_incoming(Moved& moved) {
   std::erase(unexpected_, ended.unexpected);
 }
 
-void ShmPeer::hand_over(const Unexpected& message, ShmReceive& receive) {
+void ShmPeer::hand_over(const ShmUnexpected& message, ShmReceive& receive) {
   receive.size = message.data.size();
   receive.too_long = message.data.size() > receive.into.size();
   if (!receive.too_long && !message.data.empty()) {

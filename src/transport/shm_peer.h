@@ -29,6 +29,22 @@ struct ShmReceive {
   bool done = false;
 };
 
+// A message that came before its receive.
+struct ShmUnexpected {
+  Tag tag;
+  std::vector<std::byte> data;
+  bool whole = false;
+  std::shared_ptr<ShmReceive> claimed;  // posted while it was still coming in
+};
+
+// The message that is being read.
+struct ShmIncoming {
+  std::size_t rest = 0;
+  std::byte* to = nullptr;  // null: it does not fit anywhere and is thrown away
+  std::shared_ptr<ShmReceive> receive;
+  std::shared_ptr<ShmUnexpected> unexpected;
+};
+
 // Externally synchronized. Never waits.
 class ShmPeer {
  public:
@@ -49,34 +65,19 @@ class ShmPeer {
   [[nodiscard]] bool idle() const noexcept { return sends_.empty() && !reading_for_somebody(); }
 
  private:
-  // A message that came before its receive.
-  struct Unexpected {
-    Tag tag;
-    std::vector<std::byte> data;
-    bool whole = false;
-    std::shared_ptr<ShmReceive> claimed;  // posted while it was still coming in
-  };
-  // The message that is being read.
-  struct Incoming {
-    std::size_t rest = 0;
-    std::byte* to = nullptr;  // null: it does not fit anywhere and is thrown away
-    std::shared_ptr<ShmReceive> receive;
-    std::shared_ptr<Unexpected> unexpected;
-  };
-
   void pump_out(Moved& moved);
   void pump_in(Moved& moved);
   void begin_incoming();
   void end_incoming(Moved& moved);
-  static void hand_over(const Unexpected& message, ShmReceive& receive);
+  static void hand_over(const ShmUnexpected& message, ShmReceive& receive);
   [[nodiscard]] bool reading_for_somebody() const noexcept;
 
   RingWriter out_;
   RingReader in_;
   std::deque<std::shared_ptr<ShmSend>> sends_;        // the first is under way
   std::deque<std::shared_ptr<ShmReceive>> receives_;  // posted, nothing has come for them
-  std::deque<std::shared_ptr<Unexpected>> unexpected_;
-  std::optional<Incoming> incoming_;
+  std::deque<std::shared_ptr<ShmUnexpected>> unexpected_;
+  std::optional<ShmIncoming> incoming_;
   bool blocked_ = false;  // the peer was asked to tell of room
 };
 

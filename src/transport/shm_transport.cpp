@@ -14,14 +14,16 @@
 
 #include "base/deadline.h"
 #include "cluster/mpi_exit.h"
+#include "cluster/peer_process.h"
 #include "kolo/error.h"
 #include "transport/futex.h"
 #include "transport/make.h"
-#include "transport/peer_process.h"
 #include "transport/shm_peer.h"
 
 namespace kolo::transport {
 namespace {
+
+using cluster::PeerProcess;
 
 constexpr std::size_t kLargestRing = std::size_t{256} << 10;
 constexpr std::size_t kSmallestRing = std::size_t{16} << 10;
@@ -99,6 +101,7 @@ class ShmTransport final : public Transport {
   void check_peers() override {
     look_for_deaths();
     if (std::find(dead_.begin(), dead_.end(), true) != dead_.end()) name_the_dead();
+    require_whole();
   }
   void wake() noexcept override {
     woken_.store(true);

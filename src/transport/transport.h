@@ -6,12 +6,14 @@
 #include <memory>
 #include <span>
 
+#include "cluster/liveness.h"
 #include "kolo/types.h"
 
 namespace kolo::transport {
 
-// 30 bits are used. The owner of a Transport gives each use a tag range of its own.
+// The owner of a Transport gives each use a tag range of its own.
 using Tag = std::uint32_t;
+inline constexpr Tag kLastTag = (Tag{1} << 30) - 1;
 
 // One message being sent or received. Destroying it before it is complete abandons it: its memory must then outlive
 // the Transport.
@@ -37,11 +39,26 @@ class Transport {
   // Blocks until something may have arrived, or until `at_most` has passed; may return early. A medium that cannot
   // wait sleeps for a short while.
   virtual void wait_for_activity(std::chrono::microseconds at_most) = 0;
-  // Throws PeerLostError when a peer of this host is known to have died; for waits that see no transfer, on shared
-  // memory. Cheap enough for once a millisecond; where the medium cannot see deaths it does nothing.
-  virtual void check_peers() {}
+  // Throws PeerLostError when a rank is known to be lost: for waits, which no transfer ends then. Cheap enough for once
+  // a millisecond; what neither the medium nor a monitor can see it does not know.
+  virtual void check_peers() { require_whole(); }
+  // What a monitor knows; null: there is none. It must outlive this.
+  void set_liveness(const cluster::Liveness* liveness) noexcept { liveness_ = liveness; }
   // Wakes a wait_for_activity() of this rank from another thread. Thread-safe.
   virtual void wake() noexcept = 0;
+  // How many messages it has sent and received, for those who ask whether anything has moved; a medium that wakes those
+  // who wait need not count.
+  [[nodiscard]] virtual std::uint64_t completed() const noexcept { return 0; }
+  // The largest tag that the medium takes.
+  [[nodiscard]] virtual Tag last_tag() const noexcept { return kLastTag; }
+
+ protected:
+  void require_whole() const {
+    if (liveness_ != nullptr) liveness_->require_whole();
+  }
+
+ private:
+  const cluster::Liveness* liveness_ = nullptr;
 };
 
 }  // namespace kolo::transport

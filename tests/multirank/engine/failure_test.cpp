@@ -15,13 +15,14 @@ std::vector<GradientInfo> table() {
 }
 
 // In the first round (negotiated) and in a later one (frozen), before and after the first gradient.
-class Throwing : public testing::TestWithParam<std::tuple<int, int, int>> {};
+class Throwing : public testing::TestWithParam<std::tuple<Hosts, int, int>> {};
 INSTANTIATE_TEST_SUITE_P(When, Throwing,
-                         testing::Combine(testing::Values(2, 3, 5), testing::Values(0, 1, 4), testing::Values(0, 2)));
+                         testing::Combine(testing::Values(one_host(2), one_host(3), one_host(5), Hosts{0, 1, 0, 1}),
+                                          testing::Values(0, 1, 4), testing::Values(0, 2)));
 
 TEST_P(Throwing, ReachesEveryRankWithItsTextAndTheNextRoundWorks) {
-  const auto [ranks, bad_step, gradients_before] = GetParam();
-  run_world(ranks, quick(), [&](Context& context) {
+  const auto [hosts, bad_step, gradients_before] = GetParam();
+  run_world(hosts, quick(), [&, bad_step = bad_step, gradients_before = gradients_before](Context& context) {
     auto reducer = context.engine().make_reducer(table(), {});
     const std::vector<float> ones(2000, 1.0F);
     for (int step = 0; step < 7; ++step) {

@@ -53,7 +53,7 @@ void expect_means(GradientReducer& reducer, int size, int step) {
 }
 
 struct Case {
-  int ranks;
+  Hosts hosts;
   CoordinatorMode mode;
 };
 class Rounds : public testing::TestWithParam<Case> {
@@ -65,14 +65,21 @@ class Rounds : public testing::TestWithParam<Case> {
     return config;
   }
 };
-INSTANTIATE_TEST_SUITE_P(Modes, Rounds,
-                         testing::Values(Case{1, CoordinatorMode::automatic}, Case{2, CoordinatorMode::automatic},
-                                         Case{2, CoordinatorMode::always}, Case{2, CoordinatorMode::never},
-                                         Case{3, CoordinatorMode::automatic}, Case{4, CoordinatorMode::always},
-                                         Case{8, CoordinatorMode::never}));
+INSTANTIATE_TEST_SUITE_P(
+    Modes, Rounds,
+    testing::Values(Case{one_host(1), CoordinatorMode::automatic}, Case{one_host(2), CoordinatorMode::automatic},
+                    Case{one_host(2), CoordinatorMode::always}, Case{one_host(2), CoordinatorMode::never},
+                    Case{one_host(3), CoordinatorMode::automatic}, Case{one_host(4), CoordinatorMode::always},
+                    Case{one_host(8), CoordinatorMode::never}));
+INSTANTIATE_TEST_SUITE_P(Hosts, Rounds,
+                         testing::Values(Case{{0, 1, 2}, CoordinatorMode::automatic},
+                                         Case{{0, 0, 1, 1}, CoordinatorMode::automatic},
+                                         Case{{0, 1, 0, 1}, CoordinatorMode::never},
+                                         Case{{0, 0, 0, 1}, CoordinatorMode::always},
+                                         Case{{0, 1, 1, 2}, CoordinatorMode::automatic}));
 
 TEST_P(Rounds, AverageAndSendNoControlMessageOnceFrozen) {
-  run_world(GetParam().ranks, config(), [](Context& context) {
+  run_world(GetParam().hosts, config(), [](Context& context) {
     auto reducer = context.engine().make_reducer(table(kCounts), {});
     std::uint64_t messages = 0;
     for (int step = 0; step < 20; ++step) {
@@ -91,7 +98,7 @@ TEST_P(Rounds, AverageAndSendNoControlMessageOnceFrozen) {
 }
 
 TEST_P(Rounds, AnotherOrderOnEveryRankInEveryStep) {
-  run_world(GetParam().ranks, config(), [](Context& context) {
+  run_world(GetParam().hosts, config(), [](Context& context) {
     auto reducer = context.engine().make_reducer(table(kCounts), {});
     for (int step = 0; step < 20; ++step) {
       const auto gradients = make_gradients(context.rank(), step);
@@ -106,7 +113,7 @@ TEST_P(Rounds, AnotherOrderOnEveryRankInEveryStep) {
 }
 
 TEST_P(Rounds, MissingGradientsCountAsZeros) {
-  run_world(GetParam().ranks, config(), [](Context& context) {
+  run_world(GetParam().hosts, config(), [](Context& context) {
     auto reducer = context.engine().make_reducer(table(kCounts), {});
     for (int step = 0; step < 6; ++step) {
       const auto gradients = make_gradients(context.rank(), step);
@@ -157,10 +164,13 @@ TEST(RoundsOnce, DifferingTablesAreFoundWhenTheReducerIsMade) {
   });
 }
 
+class Changing : public testing::TestWithParam<Hosts> {};
+INSTANTIATE_TEST_SUITE_P(Hosts, Changing, testing::Values(one_host(3), Hosts{0, 1, 0}, Hosts{0, 0, 1, 1}));
+
 // All ranks change their table in the same round: a new plan. Then one rank alone does: an error on all, and the next
 // round works.
-TEST(RoundsOnce, ATableThatChangesIsNegotiatedAgain) {
-  run_world(3, quick(), [](Context& context) {
+TEST_P(Changing, TablesAreNegotiatedAgain) {
+  run_world(GetParam(), quick(), [](Context& context) {
     auto reducer = context.engine().make_reducer(table({10, 20}), {});
     const std::vector<float> ones(100, 1.0F);
     const auto round = [&](std::size_t tensors) {

@@ -11,8 +11,12 @@ namespace {
 
 float sum_to(int size) { return static_cast<float>(size * (size + 1)) / 2; }
 
-class Named : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, Named, testing::Values(1, 2, 3, 5, 8));
+class Named : public testing::TestWithParam<Hosts> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, Named,
+                         testing::Values(one_host(1), one_host(2), one_host(3), one_host(5), one_host(8)));
+INSTANTIATE_TEST_SUITE_P(Hosts, Named,
+                         testing::Values(Hosts{0, 1}, Hosts{0, 0, 1, 1}, Hosts{0, 1, 0, 1}, Hosts{0, 0, 0, 1},
+                                         Hosts{0, 1, 1, 2}));
 
 TEST_P(Named, AllreduceGivesTheSumAsViewAndAsCopy) {
   run_world(GetParam(), quick(), [](Context& context) {

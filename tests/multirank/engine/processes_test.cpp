@@ -37,6 +37,41 @@ TEST(Processes, NamedRequestsAndRounds) {
   }
 }
 
+// Block by block, in another order on every rank: peers find each other's blocks through their own mappings.
+TEST(Processes, GradientsInPlace) {
+  auto context = Context::create(quick());
+  const std::vector<std::size_t> counts{70000, 1000, 70000, 5000};
+  std::vector<GradientInfo> table;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    table.push_back({"p" + std::to_string(i), {static_cast<std::int64_t>(counts[i])}, {1}, DType::f32});
+  }
+  ReducerOptions options;
+  options.op = ReduceOp::sum;
+  options.in_place_from = 1;
+  auto reducer = context->engine().make_reducer(table, options);
+  reducer->finish();
+  const auto memory = reducer->memory();
+  ASSERT_NE(memory, nullptr);
+  const auto copied = context->counters().at("bytes_copied");
+  for (int step = 0; step < 8; ++step) {
+    std::vector<float*> blocks(counts.size());
+    for (std::size_t k = 0; k < counts.size(); ++k) {
+      const std::size_t i = (k + static_cast<std::size_t>(context->rank() + step)) % counts.size();
+      blocks[i] = static_cast<float*>(memory->take(counts[i] * sizeof(float)));
+      ASSERT_NE(blocks[i], nullptr);
+      std::fill(blocks[i], blocks[i] + counts[i], static_cast<float>(context->rank() + step));
+      reducer->contribute_in_place(i, blocks[i]);
+    }
+    reducer->finish();
+    const auto sum = static_cast<float>(context->size() * (context->size() - 1) / 2 + step * context->size());
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      EXPECT_EQ(std::count(blocks[i], blocks[i] + counts[i], sum), static_cast<std::ptrdiff_t>(counts[i]));
+      memory->give_back(blocks[i]);
+    }
+  }
+  EXPECT_EQ(context->counters().at("bytes_copied"), copied);
+}
+
 TEST(Processes, AContextCanBeMadeAgainAndTwoMayLiveAtOnce) {
   for (int repeat = 0; repeat < 2; ++repeat) {
     auto first = Context::create(quick());

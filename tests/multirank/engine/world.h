@@ -17,11 +17,19 @@ inline Config quick(CoordinatorMode mode = CoordinatorMode::automatic) {
   return config;
 }
 
+// The host of each rank, by rank.
+using Hosts = std::vector<int>;
+inline Hosts one_host(int ranks) { return Hosts(static_cast<std::size_t>(ranks), 0); }
+
 // Runs `body(context)` on every rank of a new world.
 template <class Body>
+void run_world(const Hosts& hosts, const Config& config, Body body) {
+  auto contexts = Context::create_local(hosts, config);
+  run_ranks(static_cast<int>(hosts.size()), [&](int rank) { body(*contexts[static_cast<std::size_t>(rank)]); });
+}
+template <class Body>
 void run_world(int ranks, const Config& config, Body body) {
-  auto contexts = Context::create_local(ranks, config);
-  run_ranks(ranks, [&](int rank) { body(*contexts[static_cast<std::size_t>(rank)]); });
+  run_world(one_host(ranks), config, std::move(body));
 }
 
 inline Request allreduce(const std::string& name, const std::vector<float>& input, std::vector<float>* output) {

@@ -13,7 +13,7 @@ TEST(Types, NamesAreReadBack) {
     const auto dtype = static_cast<DType>(i);
     EXPECT_EQ(parse_dtype(name_of(dtype)), dtype);
   }
-  for (int i = 0; i <= static_cast<int>(ReduceOp::max); ++i) {
+  for (int i = 0; i <= static_cast<int>(ReduceOp::product); ++i) {
     const auto op = static_cast<ReduceOp>(i);
     EXPECT_EQ(parse_reduce_op(name_of(op)), op);
   }

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "comm/private_buffer.h"
 #include "comm/select.h"
 #include "kolo/error.h"
@@ -14,33 +16,109 @@ AllreduceOptions of_bytes(std::size_t bytes, RegisteredBuffer* registered = null
   return options;
 }
 
-TEST(Select, FollowsMemoryAndSize) {
+Chooser on_one_host(int size) { return {{.size = size, .shared_memory = true}, fixed_costs()}; }
+Chooser on_hosts(int hosts) { return {{.size = hosts, .hosts = hosts}, fixed_costs()}; }
+
+TEST(Select, OneHostFollowsMemoryAndSize) {
   PrivateBuffer buffer(64);
-  const Surroundings host{2, true};
-  const Surroundings big_host{8, true};
-  const Surroundings network{2, false};
-  EXPECT_EQ(select_way(of_bytes(1 << 20, &buffer), host), Way::in_place);
-  EXPECT_EQ(select_way(of_bytes(64, &buffer), host), Way::lanes);
-  EXPECT_EQ(select_way(of_bytes(1 << 20), host), Way::lanes);
-  EXPECT_EQ(select_way(of_bytes(1 << 20), big_host), Way::sliced_lanes);
-  EXPECT_EQ(select_way(of_bytes(64), big_host), Way::lanes);
-  EXPECT_EQ(select_way(of_bytes(1 << 20, &buffer), network), Way::ring);
-  EXPECT_EQ(select_way(of_bytes(64), {1, false}), Way::alone);
+  const Chooser host = on_one_host(2);
+  const Chooser big_host = on_one_host(8);
+  EXPECT_EQ(host.way(of_bytes(1 << 20, &buffer)), Way::in_place);
+  EXPECT_EQ(host.way(of_bytes(64, &buffer)), Way::lanes);
+  EXPECT_EQ(host.way(of_bytes(32 << 10)), Way::lanes);
+  EXPECT_EQ(host.way(of_bytes(64 << 10)), Way::halving_doubling);
+  EXPECT_EQ(host.way(of_bytes(1 << 20)), Way::halving_doubling);
+  EXPECT_EQ(host.way(of_bytes(16 << 20)), Way::lanes);
+  EXPECT_EQ(host.way(of_bytes(64 << 10, &buffer)), Way::in_place);
+  EXPECT_EQ(big_host.way(of_bytes(1 << 20)), Way::sliced_lanes);
+  EXPECT_EQ(big_host.way(of_bytes(64)), Way::lanes);
+  EXPECT_EQ(on_one_host(1).way(of_bytes(64)), Way::alone);
+}
+
+// Whoever looks it up in the table gets what the model says is cheapest, at sizes on and off the table's grid.
+TEST(Select, NetworksFollowTheModel) {
+  constexpr Way kWays[] = {Way::ring, Way::tree, Way::halving_doubling, Way::recursive_doubling};
+  std::vector<std::uint64_t> word(1);
+  for (const int hosts : {2, 3, 4, 7, 8, 16, 100, 1000}) {
+    for (const bool flags : {false, true}) {
+      const Chooser chooser = on_hosts(hosts);
+      for (double bytes = 4; bytes < 1e12; bytes *= 1.37) {
+        AllreduceOptions options = of_bytes(static_cast<std::size_t>(bytes));
+        if (flags) options.flags.words = word;
+        const Load load{options.count * sizeof(float), flags};
+        double best = INFINITY;
+        for (const Way way : kWays) best = std::min(best, cost_us(way, load, chooser.surroundings(), fixed_costs()));
+        const double chosen = cost_us(chooser.way(options), load, chooser.surroundings(), fixed_costs());
+        EXPECT_LE(chosen, best * 1.02) << hosts << " hosts, " << load.bytes << " bytes";
+      }
+    }
+  }
+}
+
+TEST(Select, CountsWhatTravels) {
+  AllreduceOptions narrow;
+  narrow.count = 1 << 16;
+  narrow.dtype = DType::i8;
+  narrow.op = ReduceOp::average;  // as 64-bit sums
+  AllreduceOptions wide = of_bytes(8 << 16);
+  const Chooser chooser = on_hosts(8);
+  EXPECT_EQ(chooser.way(narrow), chooser.way(wide));
+  EXPECT_EQ(chooser.select(narrow).choice.predicted_us, chooser.select(wide).choice.predicted_us);
 }
 
 TEST(Select, DoesWhatIsAsked) {
   AllreduceOptions options = of_bytes(1 << 20);
-  options.algorithm = Algorithm::ring;
-  EXPECT_EQ(select_way(options, {2, true}), Way::ring);
-  options.algorithm = Algorithm::direct;
-  EXPECT_THROW((void)select_way(options, {2, false}), UsageError);
-  options.algorithm = Algorithm::mpi;
-  EXPECT_THROW((void)select_way(options, {2, true}), UsageError);
+  const std::pair<Algorithm, Way> ways[] = {{Algorithm::ring, Way::ring},
+                                            {Algorithm::tree, Way::tree},
+                                            {Algorithm::halving_doubling, Way::halving_doubling},
+                                            {Algorithm::recursive_doubling, Way::recursive_doubling}};
+  for (const auto& [algorithm, way] : ways) {
+    options.algorithm = algorithm;
+    EXPECT_EQ(on_one_host(2).way(options), way);
+    EXPECT_EQ(on_hosts(3).way(options), way);
+    EXPECT_EQ(on_hosts(3).select(options).choice.algorithm, algorithm);
+  }
+}
+
+TEST(Select, SaysWhatIsMissing) {
+  const auto error_of = [](const Chooser& chooser, Algorithm algorithm) -> std::string {
+    AllreduceOptions options = of_bytes(64);
+    options.algorithm = algorithm;
+    try {
+      (void)chooser.way(options);
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_NE(error_of(on_hosts(2), Algorithm::direct).find("needs all ranks on one host"), std::string::npos);
+  EXPECT_NE(error_of(on_hosts(2), Algorithm::hierarchical).find("needs several hosts"), std::string::npos);
+  EXPECT_NE(error_of(on_one_host(2), Algorithm::mpi).find("another communicator"), std::string::npos);
+  EXPECT_NE(error_of(on_one_host(1), Algorithm::mpi).find("another communicator"), std::string::npos);
 }
 
 TEST(Select, SaysWhy) {
-  EXPECT_EQ(select(of_bytes(64), {3, false}).choice.reason, "3 ranks without shared memory: segmented ring");
-  EXPECT_EQ(select(of_bytes(64), {3, false}).choice.algorithm, Algorithm::ring);
+  CostConstants constants;
+  constants.network = {.alpha_us = 100, .beta_us = 0.01};
+  constants.measured = true;
+  const Chooser chooser({.size = 4, .hosts = 4}, constants);
+  const Choice choice = chooser.select(of_bytes(8)).choice;
+  EXPECT_EQ(choice.algorithm, Algorithm::recursive_doubling);
+  EXPECT_NEAR(choice.predicted_us, 2 * (100 + 0.08), 1e-9);
+  EXPECT_EQ(choice.reason.find("recursive_doubling, 200 us expected; next: "), 0U) << choice.reason;
+  EXPECT_NE(choice.reason.find("4 ranks on 4 hosts; measured costs: between hosts 100 us + 10 ns a byte"),
+            std::string::npos)
+      << choice.reason;
+  AllreduceOptions asked = of_bytes(8);
+  asked.algorithm = Algorithm::ring;
+  EXPECT_EQ(chooser.select(asked).choice.reason.find("ring (asked for), 600 us expected; else: recursive_doubling"), 0U)
+      << chooser.select(asked).choice.reason;
+}
+
+TEST(Select, BroadcastsDownAChainOrATree) {
+  EXPECT_EQ(on_hosts(64).spread(64), Spread::tree);
+  EXPECT_EQ(on_hosts(4).spread(64 << 20), Spread::chain);
+  EXPECT_EQ(on_hosts(2).spread(64), Spread::chain);
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <set>
 
+#include "engine/message_check.h"
+
 namespace kolo::engine {
 namespace {
 
@@ -26,9 +28,16 @@ TEST(Plan, HoldsEveryTensorOnceInTheObservedOrder) {
   EXPECT_THAT(flat_order(plan), testing::ElementsAre(2, 0, 3, 1));
 }
 
-TEST(Plan, PutsUnobservedTensorsLastInReverseAndIgnoresNonsense) {
-  const auto plan = build_plan(table({1, 1, 1, 1}), {1, 1, 99}, {1 << 20, 1 << 20});
+TEST(Plan, PutsUnobservedTensorsLastInReverse) {
+  const auto plan = build_plan(table({1, 1, 1, 1}), {1}, {1 << 20, 1 << 20});
   EXPECT_THAT(flat_order(plan), testing::ElementsAre(1, 3, 2, 0));
+}
+
+TEST(Plan, RefusesAnOrderThatNoRankCanHaveObserved) {
+  const PlanCaps caps{1 << 20, 1 << 20};
+  EXPECT_THROW((void)build_plan(table({1, 1}), {2}, caps), DamagedMessage);
+  EXPECT_THROW((void)build_plan(table({1, 1}), {1, 1}, caps), DamagedMessage);
+  EXPECT_THROW((void)build_plan({}, {0}, caps), DamagedMessage);
 }
 
 TEST(Plan, KeepsBucketsWithinTheCapAndTheLastOneShort) {

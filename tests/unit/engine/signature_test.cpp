@@ -30,6 +30,15 @@ TEST(Signature, AllgathersMayDifferInTheirFirstSizeOnly) {
   EXPECT_FALSE(agree(a, b));
 }
 
+TEST(Signature, ANameCannotMakeUpARow) {
+  const std::vector<GradientInfo> one{{"a: f32 sizes [1] strides [1]\ntensor b", {2}, {1}, DType::f32}};
+  const std::vector<GradientInfo> two{{"a", {1}, {1}, DType::f32}, {"b", {2}, {1}, DType::f32}};
+  EXPECT_NE(table_text(one, {}), table_text(two, {}));
+  const std::vector<GradientInfo> escaped{{"a\\n", {}, {}, DType::f32}};
+  const std::vector<GradientInfo> broken{{"a\n", {}, {}, DType::f32}};
+  EXPECT_NE(table_text(escaped, {}), table_text(broken, {}));
+}
+
 TEST(Signature, TableDifferencesNameTheTensor) {
   const std::vector<GradientInfo> two{{"a", {1}, {1}, DType::f32}, {"b", {2}, {1}, DType::f32}};
   auto three = two;

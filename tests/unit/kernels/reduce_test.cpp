@@ -13,12 +13,13 @@ namespace {
 
 constexpr DType kAllTypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8,
                                DType::u8,  DType::i16, DType::i32, DType::i64,  DType::boolean};
-constexpr ReduceOp kAllOps[] = {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max};
+constexpr ReduceOp kAllOps[] = {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max, ReduceOp::product};
 
 double combine(double a, double b, ReduceOp op) {
   if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<double>::quiet_NaN();
   if (op == ReduceOp::min) return b < a ? b : a;
   if (op == ReduceOp::max) return b > a ? b : a;
+  if (op == ReduceOp::product) return a * b;
   return a + b;
 }
 
@@ -41,7 +42,8 @@ std::int64_t combine(std::int64_t a, std::int64_t b, const ReduceJob& job) {
   }
   if (job.op == ReduceOp::min) return std::min(a, b);
   if (job.op == ReduceOp::max) return std::max(a, b);
-  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+  const auto [x, y] = std::pair(static_cast<std::uint64_t>(a), static_cast<std::uint64_t>(b));
+  return static_cast<std::int64_t>(job.op == ReduceOp::product ? x * y : x + y);
 }
 
 void reference_integer(const ReduceJob& job, std::size_t at, std::byte* result) {
@@ -154,7 +156,7 @@ TEST_P(Reduce, EveryTypeAndOperationAtOddSizesAndPlaces) {
 
 TEST_P(Reduce, EveryNumberOfInputsAndOutputs) {
   for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32}) {
-    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average, ReduceOp::max}) {
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average, ReduceOp::max, ReduceOp::product}) {
       for (const int inputs : {1, 2, 3, 4, 5, 8, 16}) {
         for (const int outputs : {1, 2, inputs}) {
           for (const bool streaming : {false, true}) {

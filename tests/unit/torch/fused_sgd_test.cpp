@@ -4,6 +4,7 @@
 #include <torch/serialize.h>
 #include <torch/types.h>
 
+#include <limits>
 #include <sstream>
 
 #include "kolo/torch/fused_sgd.h"
@@ -43,6 +44,27 @@ double difference(SGDOptions options, at::ScalarType type, int steps = 5) {
     }
   }
   return worst;
+}
+
+TEST(FusedSGD, AnInfiniteWeightWithoutDecayStaysInfinite) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const double momentum : {0.0, 0.9}) {
+    for (const double decay : {0.0, 0.5}) {
+      const auto options = SGDOptions(0.1).momentum(momentum).weight_decay(decay);
+      at::Tensor ours = torch::tensor({infinity, 1.0});
+      at::Tensor theirs = ours.clone();
+      kolo::FusedSGD fused({ours}, options);
+      torch::optim::SGD plain({theirs}, options);
+      for (int step = 0; step < 2; ++step) {
+        ours.mutable_grad() = torch::ones({2}, ours.options());
+        theirs.mutable_grad() = ours.grad().clone();
+        fused.step();
+        plain.step();
+        EXPECT_TRUE(torch::allclose(ours, theirs, 1e-6, 1e-6, /*equal_nan=*/true)) << ours << theirs;
+      }
+      EXPECT_EQ(ours[0].item<double>() == infinity, decay == 0);
+    }
+  }
 }
 
 TEST(FusedSGD, GivesTheNumbersOfTorch) {

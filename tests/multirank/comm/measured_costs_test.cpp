@@ -1,0 +1,135 @@
+// Measured constants of the cost model: whatever each rank saw, all go by the same, because a choice that differs
+// between ranks is a hang.
+#include <gtest/gtest.h>
+
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/measure_costs.h"
+#include "comm/select.h"
+#include "kolo/context.h"
+#include "kolo/error.h"
+#include "support/thread_ranks.h"
+#include "telemetry/counters.h"
+#include "transport/make.h"
+
+namespace kolo::test {
+namespace {
+
+using namespace std::chrono_literals;
+using Hosts = std::vector<std::vector<Rank>>;
+
+struct Group {
+  explicit Group(Hosts ranks) : hosts(std::move(ranks)) {
+    for (const auto& host : hosts) size += static_cast<int>(host.size());
+    transports = transport::make_inproc(size);
+    counters = std::vector<telemetry::Counters>(transports.size());
+    memory.resize(transports.size());
+  }
+  comm::CostConstants measure(int rank, std::chrono::milliseconds timeout = 60s) {
+    const auto r = static_cast<std::size_t>(rank);
+    comm::HierarchicalParts made;
+    made.whole.transport = transports[r].get();
+    made.whole.counters = &counters[r];
+    made.whole.tag_count = 256;
+    made.whole.timeout = timeout;
+    made.hosts = hosts;
+    return comm::measure_costs(made, memory[r]);
+  }
+  Hosts hosts;
+  int size = 0;
+  std::vector<std::vector<float>> memory;  // outlives the transports
+  std::vector<std::unique_ptr<transport::Transport>> transports;
+  std::vector<telemetry::Counters> counters;
+};
+
+class MeasuredCosts : public testing::TestWithParam<Hosts> {};
+
+TEST_P(MeasuredCosts, AreEqualOnAllRanks) {
+  Group group(GetParam());
+  std::vector<comm::CostConstants> seen(static_cast<std::size_t>(group.size));
+  run_ranks(group.size, [&](int rank) { seen[static_cast<std::size_t>(rank)] = group.measure(rank); });
+  const comm::CostConstants& first = seen.front();
+  EXPECT_TRUE(first.measured);
+  for (const comm::CostConstants& other : seen) {
+    EXPECT_EQ(other.network.alpha_us, first.network.alpha_us);
+    EXPECT_EQ(other.network.beta_us, first.network.beta_us);
+    EXPECT_EQ(other.host.alpha_us, first.host.alpha_us);
+    EXPECT_EQ(other.host.beta_us, first.host.beta_us);
+    EXPECT_EQ(other.gamma_us, first.gamma_us);
+    EXPECT_EQ(other.whole_factor, first.whole_factor);
+    EXPECT_EQ(other.partner_factor, first.partner_factor);
+    EXPECT_EQ(comm::describe(other), comm::describe(first));
+  }
+}
+
+// What there is none of keeps its fixed value; the rest is a time.
+TEST_P(MeasuredCosts, AreOfTheLinksThereAre) {
+  Group group(GetParam());
+  comm::CostConstants seen;
+  run_ranks(group.size, [&](int rank) {
+    const comm::CostConstants mine = group.measure(rank);
+    if (rank == 0) seen = mine;
+  });
+  const comm::CostConstants fixed = comm::fixed_costs();
+  bool crowded = false;
+  for (const auto& host : group.hosts) crowded = crowded || host.size() > 1;
+  EXPECT_EQ(seen.network.beta_us == fixed.network.beta_us, group.hosts.size() == 1);
+  EXPECT_EQ(seen.host.beta_us == fixed.host.beta_us, !crowded);
+  EXPECT_NE(seen.gamma_us, fixed.gamma_us);
+  for (const double value : {seen.network.alpha_us, seen.network.beta_us, seen.host.alpha_us, seen.host.beta_us}) {
+    EXPECT_GT(value, 0);
+    EXPECT_LT(value, 1e6);
+  }
+  EXPECT_GE(seen.whole_factor, 1);
+  EXPECT_GE(seen.partner_factor, 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Groups, MeasuredCosts,
+                         testing::Values(Hosts{{0, 1}}, Hosts{{0}, {1}}, Hosts{{0}, {1}, {2}}, Hosts{{0, 1}, {2, 3}},
+                                         Hosts{{0, 2, 4}, {1, 3}}, Hosts{{0, 1, 2, 3, 4, 5}}));
+
+TEST(MeasuringCosts, EndsAtTheDeadlineWhenARankStaysAway) {
+  Group group({{0}, {1}, {2}});
+  run_ranks(3, [&](int rank) {
+    if (rank == 1) return;
+    EXPECT_THROW((void)group.measure(rank, 200ms), TimeoutError) << "rank " << rank;
+  });
+}
+
+TEST(MeasuringCosts, AContextDoesItWhenAsked) {
+  std::mutex mutex;
+  std::vector<std::string> lines;
+  Config config;
+  config.cost_model = CostModel::measured;
+  config.log_sink = [&](LogLevel /*level*/, std::string_view line) {
+    const std::lock_guard lock(mutex);
+    if (line.find("measured costs") != std::string_view::npos) lines.emplace_back(line);
+  };
+  auto contexts = Context::create_local(std::vector<int>{0, 1, 1, 2}, config);
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_NE(lines.front().find("rank 0"), std::string::npos) << lines.front();
+  run_ranks(4, [&](int rank) {
+    Context& context = *contexts[static_cast<std::size_t>(rank)];
+    EXPECT_NE(context.communicator().explain({}).reason.find("measured costs"), std::string::npos);
+    for (const std::size_t count : {1UL, 5000UL, 300'000UL}) {
+      std::vector<float> data(count, static_cast<float>(rank + 1));
+      AllreduceOptions options;
+      options.data = reinterpret_cast<std::byte*>(data.data());
+      options.count = count;
+      context.communicator().allreduce(options, 60s);
+      EXPECT_EQ(data.front(), 10.0F);
+      EXPECT_EQ(data.back(), 10.0F);
+    }
+  });
+}
+
+TEST(MeasuringCosts, IsNotDoneUnasked) {
+  const auto contexts = Context::create_local(2);
+  EXPECT_NE(contexts.front()->communicator().explain({}).reason.find("fixed costs"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace kolo::test

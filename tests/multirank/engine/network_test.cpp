@@ -1,0 +1,111 @@
+// Two ranks on two hosts: progress over MPI, where nothing moves but in calls, and what it costs.
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/resource.h>
+
+#include <cstring>
+#include <thread>
+
+#include "multirank/engine/world.h"
+
+namespace kolo::test {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+std::chrono::microseconds processor_time() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto of = [](const timeval& time) {
+    return std::chrono::seconds(time.tv_sec) + std::chrono::microseconds(time.tv_usec);
+  };
+  return of(usage.ru_utime) + of(usage.ru_stime);
+}
+
+// Rounds of one gradient, longer than what sockets hold: many hops, in which both ranks must take part.
+constexpr std::size_t kCount = std::size_t{4} << 20;
+
+std::unique_ptr<GradientReducer> make_reducer(Context& context) {
+  return context.engine().make_reducer({{"a", {static_cast<std::int64_t>(kCount)}, {1}, DType::f32}},
+                                       ReducerOptions{.op = ReduceOp::sum, .settings = {}});
+}
+
+// Rank 0 submits and then computes, without a call of ours, until its result is there or half a minute has passed; the
+// other rank waits meanwhile.
+void completes_beside_a_busy_thread(CoordinatorMode mode) {
+  auto context = Context::create(quick(mode));
+  ASSERT_EQ(context->placement().cross_size, context->size());
+  const std::vector<float> input(kCount, static_cast<float>(context->rank() + 1));
+  std::vector<float> output(kCount);
+  auto work = context->engine().submit(allreduce("x", input, &output));
+  if (context->rank() == 0) {
+    const auto start = Clock::now();
+    while (!work.done() && Clock::now() - start < 30s) {  // done() only looks
+    }
+    EXPECT_TRUE(work.done()) << "nobody moved it while this thread was busy";
+  }
+  work.wait();
+  EXPECT_EQ(output.front(), 3.0F);
+}
+
+TEST(Network, CompletesBesideABusyThread) { completes_beside_a_busy_thread(CoordinatorMode::automatic); }
+
+TEST(Network, CompletesBesideABusyThreadOnTheSameCore) {
+  cpu_set_t before;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (std::size_t core = 0; CPU_COUNT(&one) == 0; ++core) {
+    if (CPU_ISSET(core, &before)) CPU_SET(core, &one);
+  }
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  completes_beside_a_busy_thread(CoordinatorMode::automatic);
+  sched_setaffinity(0, sizeof before, &before);
+}
+
+// Without a coordinator the two ranks' own calls are enough.
+TEST(Network, CompletesWithoutACoordinator) {
+  auto context = Context::create(quick(CoordinatorMode::never));
+  const std::vector<float> input(kCount, static_cast<float>(context->rank() + 1));
+  auto reducer = make_reducer(*context);
+  for (int round = 0; round < 3; ++round) {
+    reducer->contribute(0, input.data());
+    reducer->finish();
+    float first = 0;
+    std::memcpy(&first, reducer->gradient(0).data(), sizeof first);
+    EXPECT_EQ(first, 3.0F);
+  }
+}
+
+TEST(Network, AnIdleRankCallsNobody) {
+  auto context = Context::create(quick(CoordinatorMode::always));
+  const std::vector<float> input(kCount, 1.0F);
+  context->engine().submit(allreduce("x", input, nullptr)).wait();
+  std::this_thread::sleep_for(300ms);  // until the last message has left and the coordinator has parked
+  const auto before = context->counters();
+  const auto time = processor_time();
+  std::this_thread::sleep_for(1s);
+  const auto after = context->counters();
+  for (const auto* name : {"mpi_calls", "coordinator_wakeups", "messages_sent", "control_messages"}) {
+    EXPECT_EQ(after.at(name), before.at(name)) << name;
+  }
+  EXPECT_LT(processor_time() - time, 5ms);
+}
+
+// Rank 0 is late: what its peer's wait costs in processor time, which other programs do not disturb.
+TEST(Network, WaitingForALatePeerLeavesTheCoreToOthers) {
+  auto context = Context::create(quick(CoordinatorMode::always));
+  const std::vector<float> input(1000, 1.0F);
+  context->engine().submit(allreduce("before", input, nullptr)).wait();
+  if (context->rank() == 0) std::this_thread::sleep_for(3s);
+  const auto time = processor_time();
+  context->engine().submit(allreduce("x", input, nullptr)).wait();
+  if (context->rank() != 0) {
+    RecordProperty("processor_us", static_cast<int>((processor_time() - time).count()));
+    EXPECT_LT(processor_time() - time, 300ms);
+  }
+}
+
+}  // namespace
+}  // namespace kolo::test

@@ -1,0 +1,43 @@
+// What a manifest must not say. That good ones are read back is seen in checkpoint_directory_test.cpp; the fuzzer of
+// tests/fuzz tries the rest.
+#include "checkpoint/manifest.h"
+
+#include <gmock/gmock.h>
+
+#include <string>
+
+#include "kolo/error.h"
+
+namespace kolo::checkpoint {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+Manifest with_file(const std::string& name) {
+  return {{200, 3, {{"arch", "resnet50"}}}, {{name, 12, 0x0123456789abcdef}}};
+}
+
+TEST(Manifest, IsReadAsItWasWritten) {
+  const std::string text = to_json(with_file("model.safetensors"));
+  EXPECT_EQ(to_json(parse_manifest(text, "m")), text);
+}
+
+TEST(Manifest, NamesNothingOutsideItsFolder) {
+  for (const std::string name : {"../model", "/etc/passwd", "a/b", "..", ".", ""}) {
+    const std::string text = to_json(with_file(name));  // with a checksum that holds
+    EXPECT_THAT([&] { (void)parse_manifest(text, "m"); },
+                ThrowsMessage<BackendError>(HasSubstr("m is damaged: it names a file of another folder")))
+        << name;
+  }
+}
+
+TEST(Manifest, NestedAsDeepAsAStackIsLong) {
+  constexpr std::size_t kDeep = 200'000;
+  const std::string text = "{\"metadata\":" + std::string(kDeep, '[') + std::string(kDeep, ']') + "}";
+  EXPECT_THAT([&] { (void)parse_manifest(text, "m"); },
+              ThrowsMessage<BackendError>(HasSubstr("m is damaged: it is nested too deep")));
+}
+
+}  // namespace
+}  // namespace kolo::checkpoint
