@@ -8,10 +8,12 @@ whatever the machine does meanwhile hits all settings alike. Medians are over th
 of each process left out. Ratios are of medians. bench/README.md explains the columns.
 """
 import argparse
+import contextlib
 import dataclasses
 import json
 import os
 import pathlib
+import re
 import shlex
 import statistics
 import subprocess
@@ -20,8 +22,16 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 FORMATS = ("contiguous", "channels_last")
+GRADIENTS = {"packed": "off", "shared": "on"}  # and the value of --shared-gradients
 # What the trainer tells glibc about itself (process.cpp), said from outside: freed memory stays in the process.
 KEEP_FREED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1), "MALLOC_TOP_PAD_": str(64 << 20)}
+
+
+CLUSTER = HERE.parent / "script/cluster"
+RATE = re.compile(r"(\d+(?:\.\d+)?)([mg])bit")
+# Of ResNet-50's gradients in f32; and what of a full Ethernet frame of 1514 bytes is TCP's payload.
+GRADIENT_BYTES = 4 * 25_557_032
+PAYLOAD = 1448 / 1514
 
 
 @dataclasses.dataclass
@@ -35,6 +45,7 @@ class Setting:
     environment: dict
     coordinator: str = None
     malloc: str = "tuned"
+    gradients: str = None  # of kolo: packed or shared
     samples: list = dataclasses.field(default_factory=list)  # JSON lines of steady steps
     rounds: list = dataclasses.field(default_factory=list)  # median step_ms of each round
 
@@ -62,11 +73,15 @@ def arguments():
     parser.add_argument("--batch", default="4,8", help="images a rank, a list")
     parser.add_argument("--formats", default=",".join(FORMATS), help="memory formats, a list")
     parser.add_argument("--image-size", type=int, default=64)
-    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--ranks", type=int, default=0, help="default: 2, or one a host")
     parser.add_argument("--threads", type=int, default=1, help="a rank")
     parser.add_argument("--coordinators", default="auto,never,always", help="values of KOLO_COORDINATOR, a list")
+    parser.add_argument("--gradients", help="packed, shared (--shared-gradients on) or both, a list; default: what the hosts allow")
     parser.add_argument("--trainer", default=str(HERE.parent / "build/release/bin/imagenet_resnet50"))
     parser.add_argument("--launcher", default="mpirun --oversubscribe --bind-to none", help="'-np RANKS' is appended")
+    parser.add_argument("--hosts", type=int, default=0,
+                        help="emulated hosts, one rank each unless --ranks says more; needs root (script/cluster)")
+    parser.add_argument("--rate", help="of the hosts' links, in tc's words: 1gbit, 10gbit; default: not shaped")
     parser.add_argument("--no-ddp", action="store_true", help="leave PyTorch out")
     parser.add_argument("--ddp-python", default="python3", help="a Python that has PyTorch")
     parser.add_argument("--ddp-lean", action="store_true", help="also DDP without the copies and broadcasts it can do without")
@@ -77,10 +92,16 @@ def arguments():
     options.batch = [int(value) for value in options.batch.split(",")]
     options.formats = options.formats.split(",")
     options.coordinators = options.coordinators.split(",")
+    options.gradients = (options.gradients or ("packed" if options.hosts > 1 else "packed,shared")).split(",")
     if options.warmup >= options.steps or options.rounds < 1:
         fail("--steps must be more than --warmup, --rounds at least 1")
+    options.ranks = options.ranks or options.hosts or 2
+    if options.rate and not (options.hosts and RATE.fullmatch(options.rate)):
+        fail("--rate is for --hosts, and is a number of mbit or gbit")
     if set(options.formats) - set(FORMATS):
         fail(f"--formats knows {', '.join(FORMATS)}")
+    if set(options.gradients) - set(GRADIENTS):
+        fail(f"--gradients knows {', '.join(GRADIENTS)}")
     return options
 
 
@@ -88,6 +109,10 @@ def check_parts(options):
     """Everything that will be started is there, before anything is measured."""
     if not os.access(options.trainer, os.X_OK):
         fail(f"there is no trainer at {options.trainer}: run script/build, or pass --trainer")
+    if options.hosts:
+        done = subprocess.run([CLUSTER, "possible"], capture_output=True, text=True, check=False, timeout=30)
+        if done.returncode != 0:
+            fail(done.stderr.strip())
     launcher = shlex.split(options.launcher)
     try:
         subprocess.run([*launcher[:1], "--version"], capture_output=True, check=False, timeout=30)
@@ -110,9 +135,11 @@ def kolo_settings(options, batch, memory_format):
                "--image-size", options.image_size, "--steps", options.steps, "--threads", options.threads,
                "--log-interval", 10**6]
     yield Setting("ranks alone", "alone", batch, memory_format, [*command, "--sync", "off"], {})
-    for coordinator in options.coordinators:
-        yield Setting(f"kolo, coordinator {coordinator}", "kolo", batch, memory_format, command,
-                      {"KOLO_COORDINATOR": coordinator}, coordinator)
+    for gradients in options.gradients:
+        for coordinator in options.coordinators:
+            yield Setting(f"kolo, {gradients}, {coordinator}", "kolo", batch, memory_format,
+                          [*command, "--shared-gradients", GRADIENTS[gradients]], {"KOLO_COORDINATOR": coordinator},
+                          coordinator, gradients=gradients)
 
 
 def ddp_settings(options, batch, memory_format):
@@ -142,11 +169,16 @@ def measure(setting, options, folder):
     meeting = pathlib.Path(folder, "meeting")
     for path in (output, meeting):
         path.unlink(missing_ok=True)
-    command = [*shlex.split(options.launcher), "-np", options.ranks, *setting.command, "--json", output]
+    own = {"OMP_NUM_THREADS": str(options.threads), **setting.environment}
+    launcher = [*shlex.split(options.launcher), "-np", options.ranks]
+    if options.hosts:  # there mpirun hands on only what it is told to
+        own["GLOO_SOCKET_IFNAME"] = "eth0"
+        launcher = [CLUSTER, "run", "-n", options.ranks, "--", *(word for name in own for word in ("-x", name))]
+    command = [*launcher, *setting.command, "--json", output]
     if setting.impl.endswith("ddp"):
         command += ["--meeting", meeting]
     command = [str(word) for word in command]
-    environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads), **setting.environment}
+    environment = {**os.environ, **own}
     if os.geteuid() == 0:  # Open MPI wants to be told twice
         environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     try:
@@ -162,6 +194,21 @@ def measure(setting, options, folder):
     setting.rounds.append(statistics.median(line["step_ms"] for line in steady))
 
 
+@contextlib.contextmanager
+def emulated_hosts(options):
+    """Hosts of this run's own, as long as it lasts; or nothing."""
+    if not options.hosts:
+        yield
+        return
+    os.environ["EMULATED_HOSTS"] = f"kolo-step-{os.getpid()}"
+    try:
+        bandwidth = ["--bandwidth", options.rate] if options.rate else []
+        subprocess.run([CLUSTER, "up", "--hosts", str(options.hosts), *bandwidth], check=True, timeout=60)
+        yield
+    finally:
+        subprocess.run([CLUSTER, "down"], check=False, timeout=60)
+
+
 def run_rounds(settings, options):
     with tempfile.TemporaryDirectory(prefix="kolo-step-") as folder:
         for number in range(options.rounds):
@@ -172,15 +219,34 @@ def run_rounds(settings, options):
     print("\r" + " " * 40 + "\r", end="", file=sys.stderr)
 
 
+def wire_ms(options):
+    """What a ring of this many hosts must send in each direction of a link, at the line rate."""
+    if not options.rate:
+        return None
+    number, unit = RATE.fullmatch(options.rate).groups()
+    payload_per_ms = float(number) * {"m": 1e6, "g": 1e9}[unit] / 8 * PAYLOAD / 1000
+    return 2 * (options.hosts - 1) / options.hosts * GRADIENT_BYTES / payload_per_ms
+
+
+def bound_ms(alone, options):
+    """No step can be shorter: its computing, or forward and update with the wire busy all the time between."""
+    wire = wire_ms(options)
+    return None if wire is None else max(alone.median(), alone.median("forward_ms") + wire + alone.median("update_ms"))
+
+
 def record(setting, settings, options):
     """The JSON line of one setting (docs/formats.md)."""
     alike = [s for s in settings if (s.batch, s.memory_format) == (setting.batch, setting.memory_format)]
-    floor = next(s for s in alike if s.impl == "alone").median()
+    alone = next(s for s in alike if s.impl == "alone")
+    floor, bound = alone.median(), bound_ms(alone, options)
     ours = next(s for s in alike if s.impl == "kolo").median()
     median = setting.median()
-    return {"kind": "step_bench", "impl": setting.impl, "coordinator": setting.coordinator, "malloc": setting.malloc,
+    return {"kind": "step_bench", "impl": setting.impl, "coordinator": setting.coordinator, "malloc": setting.malloc, "gradients": setting.gradients,
             "memory_format": setting.memory_format, "arch": "resnet50", "batch": setting.batch,
             "image_size": options.image_size, "ranks": options.ranks, "threads": options.threads,
+            "hosts": options.hosts or 1, "rate": options.rate, "wire_ms": wire_ms(options),
+            "over_bound": median / bound if bound else None,
+            "forward_ms_p50": setting.median("forward_ms"), "update_ms_p50": setting.median("update_ms"),
             "rounds": options.rounds, "steps": len(setting.samples), "step_ms_p50": median,
             "step_ms_p10": setting.quantile(0.1), "step_ms_p90": setting.quantile(0.9), "rounds_ms": setting.rounds,
             "over_alone": median / floor, "kolo_speedup": median / ours, "exposed_ms_p50": setting.median("exposed_ms"),
@@ -194,18 +260,24 @@ def show(records):
         if group != (r["batch"], r["memory_format"]):
             group = (r["batch"], r["memory_format"])
             print(f"\nResNet-50, {r['ranks']} ranks x {r['threads']} thread(s), batch {r['batch']} a rank, {r['image_size']} px, "
-                  f"{r['memory_format']}, {r['rounds']} rounds")
-            print(f"{'':26}{'step ms':>9}{'p10':>8}{'p90':>8}{'/ alone':>9}{'/ kolo':>8}{'exposed':>9}{'faults':>8}")
+                  f"{r['memory_format']}, {r['rounds']} rounds"
+                  + (f"; {r['hosts']} hosts, {r['rate'] or 'links not shaped'}" if r["hosts"] > 1 else ""))
+            if r["wire_ms"]:
+                print(f"alone: forward {r['forward_ms_p50']:.1f}, update {r['update_ms_p50']:.1f}; the bytes at line rate: "
+                      f"{r['wire_ms']:.1f}; bound = {r['step_ms_p50'] / r['over_bound']:.1f}")
+            print(f"{'':26}{'step ms':>9}{'p10':>8}{'p90':>8}{'/ alone':>9}{'/ kolo':>8}{'/ bound':>9}{'exposed':>9}{'faults':>8}")
         exposed = "" if r["exposed_ms_p50"] is None else f"{r['exposed_ms_p50']:.1f}"
+        bound = "" if r["over_bound"] is None else f"{r['over_bound']:.3f}"
         print(f"{r['name']:26}{r['step_ms_p50']:9.1f}{r['step_ms_p10']:8.1f}{r['step_ms_p90']:8.1f}{r['over_alone']:9.3f}"
-              f"{r['kolo_speedup']:8.2f}{exposed:>9}{r['page_faults']:8.0f}")
+              f"{r['kolo_speedup']:8.2f}{bound:>9}{exposed:>9}{r['page_faults']:8.0f}")
 
 
 def main():
     options = arguments()
     check_parts(options)
     settings = all_settings(options)
-    run_rounds(settings, options)
+    with emulated_hosts(options):
+        run_rounds(settings, options)
     records = [record(setting, settings, options) for setting in settings]
     if options.json:
         with open(options.json, "a", encoding="utf-8") as file:

@@ -18,6 +18,7 @@ option(KOLO_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(KOLO_BUILD_TOOLS "Build the kolo program" ${PROJECT_IS_TOP_LEVEL})
 option(KOLO_BUILD_EXAMPLES "Build the examples and the trainer" ${PROJECT_IS_TOP_LEVEL})
 option(KOLO_BUILD_BENCH "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
+option(KOLO_WITH_FUZZERS "Build the fuzzers of tests/fuzz for libFuzzer (clang only); see script/fuzz" OFF)
 option(KOLO_INSTALL "Install kolo with the project that builds it" ${PROJECT_IS_TOP_LEVEL})
 set(KOLO_SANITIZE "" CACHE STRING "Sanitizers for everything kolo builds, e.g. address,undefined or thread")
 
@@ -30,10 +31,18 @@ if(PROJECT_IS_TOP_LEVEL)
     set(CMAKE_CXX_COMPILER_LAUNCHER ${KOLO_CCACHE})
   endif()
 endif()
+if(KOLO_WITH_FUZZERS)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL Clang)
+    message(FATAL_ERROR "KOLO_WITH_FUZZERS=ON needs clang, whose libFuzzer it is: use script/fuzz, or set CMAKE_CXX_COMPILER to clang++")
+  endif()
+  add_compile_options(-fsanitize=fuzzer-no-link)
+  set(CMAKE_OPTIMIZE_DEPENDENCIES ON)  # only the modules that are fuzzed, not those whose headers they see
+endif()
 if(KOLO_SANITIZE)
   add_compile_options(-fsanitize=${KOLO_SANITIZE} -fno-omit-frame-pointer -g)
   add_link_options(-fsanitize=${KOLO_SANITIZE})
 endif()
 
 add_library(kolo_warnings INTERFACE)
-target_compile_options(kolo_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wno-restrict)  # -Wrestrict: false alarms in g++ 12's std::string
+target_compile_options(kolo_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)  # false alarms in g++ 12's std::string

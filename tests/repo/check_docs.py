@@ -53,7 +53,7 @@ def bad_commands(project, page):
     for number, words in commands(project.text(page)):
         for position, word in enumerate(words):
             word = word.removeprefix("./").rstrip(".,;:")
-            script = re.fullmatch(r"(script/[a-z_]+|\.ci/run|tests/support/hosts/[a-z_]+)", word)
+            script = re.fullmatch(r"(script/[a-z_]+|\.ci/run|tests/support/hosts/once)", word)
             program = re.fullmatch(r"build/(?:release|debug|asan|tsan|<preset>)/bin/([a-z0-9_]+)", word)
             if script and not project.has(word):
                 yield f"{page}:{number}: {word} does not exist"

@@ -5,9 +5,9 @@ import subprocess
 import sys
 import tempfile
 
-FIELDS = {"kind", "impl", "coordinator", "malloc", "memory_format", "arch", "batch", "image_size", "ranks", "threads",
+FIELDS = {"kind", "impl", "coordinator", "malloc", "gradients", "memory_format", "arch", "batch", "image_size", "ranks", "threads",
           "rounds", "steps", "step_ms_p50", "step_ms_p10", "step_ms_p90", "rounds_ms", "over_alone", "kolo_speedup",
-          "exposed_ms_p50", "page_faults"}
+          "exposed_ms_p50", "forward_ms_p50", "update_ms_p50", "page_faults", "hosts", "rate", "wire_ms", "over_bound"}
 
 
 def expect(condition, text):
@@ -26,10 +26,11 @@ def main():
                    "--image-size", "32", "--formats", "channels_last", "--coordinators", "never", "--json", file.name)
         expect(done.returncode == 0, done.stderr)
         lines = [json.loads(line) for line in file.read().splitlines()]
-    expect([line["impl"] for line in lines] == ["alone", "kolo"], "a line for each setting")
+    expect([line["impl"] for line in lines] == ["alone", "kolo", "kolo"], "a line for each setting")
     expect(all(set(line) == FIELDS and line["kind"] == "step_bench" for line in lines), "the documented fields")
     expect(all(line["steps"] == 4 and len(line["rounds_ms"]) == 2 for line in lines), "two of three steps, twice")
-    alone, kolo = (line["step_ms_p50"] for line in lines)
+    expect([line["gradients"] for line in lines] == [None, "packed", "shared"], "both kinds of gradients")
+    alone, kolo, _ = (line["step_ms_p50"] for line in lines)
     expect(lines[1]["over_alone"] == kolo / alone and lines[0]["over_alone"] == 1, "ratios are of medians")
     expect(f"{kolo:.1f}" in done.stdout, "the table has the same figures")
     for wrong, text in ((["--trainer", "/nonexistent"], "no trainer"), (["--trainer", trainer, "--launcher", "/nonexistent"], "--launcher"),

@@ -102,8 +102,23 @@ inline History train_alone(Rule rule, at::ScalarType type, int ranks) {
   return history;
 }
 
+// Several buckets.
+inline DistributedOptions packed() {
+  DistributedOptions options;
+  options.bucket_bytes = 2048;
+  return options;
+}
+// All gradients of more than a few elements in shared memory.
+inline DistributedOptions shared() {
+  DistributedOptions options = packed();
+  options.shared_gradients = true;
+  options.shared_from = 64;
+  return options;
+}
+
 // One rank's part. Throws what kolo throws.
-inline History train_together(Context& context, Rule rule, at::ScalarType type) {
+inline History train_together(Context& context, Rule rule, at::ScalarType type,
+                              const DistributedOptions& options = packed()) {
   at::set_num_threads(1);
   return context.run([&] {
     auto model = make_model(type);
@@ -112,8 +127,6 @@ inline History train_together(Context& context, Rule rule, at::ScalarType type) 
       for (auto& parameter : model->parameters()) parameter.fill_(context.rank());
     }
     broadcast_parameters(context, *model);
-    DistributedOptions options;
-    options.bucket_bytes = 2048;  // several buckets
     DistributedOptimizer optimizer(context, make_optimizer(rule, model->parameters()), model->named_parameters(),
                                    options);
     History history;

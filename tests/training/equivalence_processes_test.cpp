@@ -34,6 +34,7 @@ TEST_P(EquivalenceOfProcesses, RanksTrainLikeOneProcessOnTheUnionBatch) {
     const auto together = train_together(*context, GetParam(), type);
     expect_bitwise_equal(history_of_rank_0(copy_of(together)), together, "rank 0 and this one");
     expect_bitwise_equal(together, train_together(*context, GetParam(), type), "second run");
+    expect_bitwise_equal(together, train_together(*context, GetParam(), type, shared()), "gradients in place");
     expect_close(together, train_alone(GetParam(), type, context->size()), tolerance);
   }
 }

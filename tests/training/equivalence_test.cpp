@@ -6,12 +6,13 @@
 namespace kolo::test {
 namespace {
 
-std::vector<History> train_threads(Rule rule, at::ScalarType type, int ranks) {
+std::vector<History> train_threads(Rule rule, at::ScalarType type, int ranks,
+                                   const DistributedOptions& options = packed()) {
   auto contexts = Context::create_local(ranks);
   std::vector<History> histories(static_cast<std::size_t>(ranks));
   run_ranks(ranks, [&](int rank) {
     const auto r = static_cast<std::size_t>(rank);
-    histories[r] = train_together(*contexts[r], rule, type);
+    histories[r] = train_together(*contexts[r], rule, type, options);
   });
   return histories;
 }
@@ -26,6 +27,8 @@ TEST_P(Equivalence, RanksTrainLikeOneProcessOnTheUnionBatch) {
       expect_bitwise_equal(together[0], together[static_cast<std::size_t>(rank)], "rank " + std::to_string(rank));
     }
     expect_bitwise_equal(together[0], train_threads(rule, type, ranks)[0], "second run");
+    const auto in_place = train_threads(rule, type, ranks, shared());
+    for (const auto& history : in_place) expect_bitwise_equal(together[0], history, "gradients in place");
     expect_close(together[0], train_alone(rule, type, ranks), tolerance);
   }
 }

@@ -62,6 +62,7 @@ TEST(Model, TheFirstDifferenceIsNamedOnEveryRank) {
         {{{odd("c", "d"), filled({2}, 0)}}, "'d'"},
         {{{"e", filled({2}, 0).to(odd(torch::kFloat32, torch::kFloat64))}}, "Double"},
         {{{"f", odd(filled({2, 3}, 0), filled({3, 2}, 0).t())}}, "strides"},
+        {{{"undefined", odd(filled({1}, 0), at::Tensor())}}, "'undefined' as undefined"},
         {odd(NamedTensors{{"g", filled({1}, 0)}}, NamedTensors{}), "no further tensor"}};
     for (const auto& [tensors, expected] : cases) {
       try {
@@ -73,6 +74,14 @@ TEST(Model, TheFirstDifferenceIsNamedOnEveryRank) {
       }
     }
     kolo::verify_model(context, NamedTensors{{"same", filled({2}, context.rank())}});
+  });
+}
+
+TEST(Model, AnUndefinedTensorIsAnErrorOfAllRanks) {
+  on_ranks(2, [](Context& context) {
+    const NamedTensors tensors{{"nothing", at::Tensor()}};
+    kolo::verify_model(context, tensors);
+    EXPECT_THROW(kolo::broadcast_parameters(context, tensors), kolo::UsageError);
   });
 }
 
@@ -116,6 +125,24 @@ TEST(OptimizerState, OptimizersThatDifferAreAMismatchOnEveryRank) {
   on_ranks(2, [](Context& context) {
     auto optimizer = context.rank() == 0 ? sgd({weight()}) : sgd({weight(), weight()});
     EXPECT_THROW(kolo::broadcast_optimizer_state(context, *optimizer), kolo::MismatchError);
+  });
+}
+
+class CannotBeSaved final : public torch::optim::SGD {
+ public:
+  using SGD::SGD;
+  void save(torch::serialize::OutputArchive& /*archive*/) const override { throw std::runtime_error("disk of glass"); }
+};
+
+TEST(OptimizerState, WhatTheRootCannotSaveEveryRankHearsOf) {
+  on_ranks(3, [](Context& context) {
+    CannotBeSaved optimizer({weight()}, torch::optim::SGDOptions(0.1));
+    try {
+      kolo::broadcast_optimizer_state(context, optimizer, 1);
+      ADD_FAILURE() << "no error";
+    } catch (const kolo::MismatchError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("rank 1 could not save the optimizer's state: disk of glass"));
+    }
   });
 }
 

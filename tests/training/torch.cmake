@@ -5,4 +5,5 @@ if(KOLO_HAVE_MPI)
   kolo_test(training.faults TORCH SOURCES faults_processes_test.cpp LABELS faults training torch
     PROCESSES 2 3 TIMEOUT 120 LINK MPI::MPI_CXX)
 endif()
+kolo_test(training.shared_gradients TORCH SOURCES shared_gradients_test.cpp LABELS training torch TIMEOUT 120)
 kolo_test(training.model TORCH SOURCES model_test.cpp LABELS training torch TIMEOUT 300)

@@ -1,5 +1,6 @@
 if(TARGET imagenet_trainer)
   kolo_test(trainer_options_test SOURCES trainer_options_test.cpp LINK imagenet_trainer LABELS training TORCH)
+  kolo_test(trainer_failure_test SOURCES trainer_failure_test.cpp LINK imagenet_trainer LABELS training TORCH)
   kolo_test(trainer_schedule_test SOURCES trainer_schedule_test.cpp LINK imagenet_trainer LABELS training TORCH)
   kolo_test(trainer_model_test SOURCES trainer_model_test.cpp LINK imagenet_trainer LABELS training TORCH)
 

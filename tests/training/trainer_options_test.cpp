@@ -39,6 +39,7 @@ TEST(TrainerOptions, DefaultsAreTheClassicRecipe) {
   EXPECT_EQ(o.milestones, (std::vector<double>{30, 60, 80}));
   EXPECT_TRUE(o.sync);
   EXPECT_TRUE(o.channels_last);
+  EXPECT_FALSE(o.shared_gradients);
   EXPECT_EQ(o.optimizer, OptimizerKind::fused);
 }
 
@@ -80,6 +81,8 @@ TEST(TrainerOptions, EverythingCanBeSet) {
                            "j",
                            "--memory-format",
                            "contiguous",
+                           "--shared-gradients",
+                           "on",
                            "--optimizer",
                            "torch",
                            "--val-batch",
@@ -96,6 +99,7 @@ TEST(TrainerOptions, EverythingCanBeSet) {
   EXPECT_TRUE(o.no_decay_norm_bias);
   EXPECT_FALSE(o.sync);
   EXPECT_FALSE(o.channels_last);
+  EXPECT_TRUE(o.shared_gradients);
   EXPECT_EQ(o.optimizer, OptimizerKind::torch);
   EXPECT_EQ(o.val_batch, 5);
   EXPECT_EQ(o.classes, 3);

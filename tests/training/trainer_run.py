@@ -93,6 +93,10 @@ def case_json(run):
     expect("epoch 2/2 done" in text and "\r" not in text, "plain lines when stdout is no terminal")
     again, _ = run(2, *SYNTHETIC, *recipe)
     expect(losses(again) == losses(lines), "two runs are equal")
+    shared, _ = run(2, *SYNTHETIC, *recipe, "--shared-gradients", "on")
+    expect(losses(shared) == losses(lines), "shared gradients change no number")
+    copied = of_kind(shared, "counters")[0]["bytes_copied"]
+    expect(copied < counters[0]["bytes_copied"] / 4, "shared gradients are not copied, but for the first round's")
 
 
 def case_resume(run):
@@ -115,6 +119,9 @@ def case_resume(run):
     # Nothing can be created below a file: said at once, not after the first epoch.
     begin, text = run(2, *recipe, "--checkpoint-dir", os.path.join(__file__, "c"), fails=True)
     expect("--checkpoint-dir" in text and not of_kind(begin, "step"), f"refused before the first step:\n{text}")
+    expect(text.count("imagenet_resnet50: ") == 1, f"what every rank has is said once:\n{text}")
+    _, text = run(2, *recipe, "--nesterov", "--momentum", 0, fails=True)
+    expect(text.count("--nesterov needs a --momentum above 0") == 1, f"a wrong option is said once:\n{text}")
     # Stopped at an epoch's end.
     other = os.path.join(run.folder, "other")
     begin, _ = run(2, *recipe, "--steps", 4, "--checkpoint-dir", other)
