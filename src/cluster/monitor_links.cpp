@@ -79,7 +79,7 @@ Listener listen_at(const std::string& address) {
 }
 
 struct MonitorLinks::Link {
-  enum class State { calling, greeting, probing, resting, stranger, open, dropped };
+  enum class State { calling, greeting, resting, stranger, open, dropped };
   State state = State::stranger;
   Rank rank = -1;  // unknown of strangers
   base::UniqueFd socket;
@@ -161,7 +161,7 @@ void MonitorLinks::probe(Rank rank) {
 void MonitorLinks::start_call(Link& link) {
   const auto& address = parts_.addresses[static_cast<std::size_t>(link.rank)];
   link.socket.reset(socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  link.state = link.probe ? Link::State::probing : Link::State::calling;
+  link.state = Link::State::calling;
   link.in.clear();
   link.out.clear();
   if (!link.socket) {
@@ -188,9 +188,6 @@ void MonitorLinks::called(Link& link) {
     refused(link);
   } else if (error != 0) {
     try_again(link);
-  } else if (link.probe) {
-    drop(link);
-    host_.failed(rank);
   } else {
     link.state = Link::State::greeting;
     append_frame(link.out, Greeting{parts_.token, parts_.rank, rank});
@@ -241,7 +238,7 @@ void MonitorLinks::add_to(std::vector<pollfd>& entries) {
   if (listener_polled_) entries.push_back({parts_.listener.get(), POLLIN, 0});
   for (const auto& link : links_) {
     if (!link->socket) continue;
-    const bool calling = link->state == Link::State::calling || link->state == Link::State::probing;
+    const bool calling = link->state == Link::State::calling;
     const auto events = static_cast<short>((calling ? 0 : POLLIN) | (calling || !link->out.empty() ? POLLOUT : 0));
     entries.push_back({link->socket.get(), events, 0});
     polled_.push_back(link.get());
@@ -254,7 +251,7 @@ void MonitorLinks::handle(std::span<const pollfd> entries) {
   for (std::size_t i = 0; i < polled_.size(); ++i) {
     Link& link = *polled_[i];
     if (entries[i].revents == 0 || link.state == Link::State::dropped) continue;
-    if (link.state == Link::State::calling || link.state == Link::State::probing) {
+    if (link.state == Link::State::calling) {
       called(link);
       continue;
     }
@@ -349,6 +346,7 @@ bool MonitorLinks::greeted(Link& link, const Message& message) {
 
 void MonitorLinks::opened(Link& link) {
   link.state = Link::State::open;
+  if (std::exchange(link.probe, false)) host_.failed(link.rank);
   const auto waiting = waiting_.extract(link.rank);
   if (waiting) link.out.insert(link.out.end(), waiting.mapped().begin(), waiting.mapped().end());
   write(link);

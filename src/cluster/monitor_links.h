@@ -64,7 +64,9 @@ class MonitorLinks {
 
   // Connects to `rank`, unless that is so or under way.
   void call(Rank rank);
-  // A connection that is closed as soon as it is made: refused() says that nobody is there any more, else failed().
+  // A call of its own, whatever connections there are: refused() says that nobody is there any more, failed() that
+  // somebody has answered, or nobody in time. That a connection is made says nothing: a process that ends may close its
+  // listening socket last.
   void probe(Rank rank);
   // Over a connection; calls first where there is none.
   void send(Rank to, const Message& message);

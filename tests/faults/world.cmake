@@ -9,4 +9,5 @@ if(KOLO_HAVE_MPI)
     $<TARGET_FILE:world_faults> hosts)
   set_tests_properties(faults.world faults.world_on_hosts PROPERTIES
     TIMEOUT 600 LABELS "faults;mpi" PROCESSORS 2 SKIP_RETURN_CODE 77)
+  set_property(TEST faults.world_on_hosts APPEND PROPERTY LABELS slow)
 endif()
