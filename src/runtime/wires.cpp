@@ -55,8 +55,8 @@ Wires make_process_wires(cluster::Bootstrap& bootstrap, const void* mpi_comm, te
     wires.memory = transport::make_process_shared_memory(bootstrap, timeout);
   }
   wires.over_mpi = wires.hosts.size() > 1;
-  wires.transport = wires.over_mpi ? transport::make_mpi(mpi_comm, counters)
-                                   : transport::make_shm(bootstrap, *wires.memory, timeout);
+  wires.transport =
+      wires.over_mpi ? transport::make_mpi(mpi_comm, counters) : transport::make_shm(bootstrap, *wires.memory, timeout);
   return wires;
 }
 
