@@ -186,7 +186,7 @@ def run(arguments):
 def self_test(arguments):
     """A few seconds of the real program; then made-up samples, of which each leak must be found."""
     arguments.state = tempfile.mkdtemp()
-    arguments.steps, arguments.sample, arguments.ranks, arguments.trainer = 40000, 0.05, 2, False
+    arguments.steps, arguments.sample, arguments.ranks, arguments.trainer = 100000, 0.02, 2, False
     try:
         assert run(arguments) in (0, 1)  # seconds are no soak: only that it runs, checks its results and is sampled
         flat = dict(rss_kib=30000, heap_kib=9000, files=40, mappings=200, faults_per_step=0.1, step_us=300)
