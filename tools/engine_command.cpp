@@ -10,6 +10,7 @@
 #include "kolo/context.h"
 #include "kolo/error.h"
 #include "perf_engine.h"
+#include "perf_options.h"
 
 namespace kolo::tools {
 namespace {
@@ -72,7 +73,7 @@ void add_engine_command(CLI::App& perf) {
   auto arguments = std::make_shared<EngineArguments>();  // shared with the callback, which runs later
   CLI::App* command = perf.add_subcommand("engine", "ResNet-50's 161 gradients by name and in rounds; one of 1 KiB");
   command->add_option("--iterations", arguments->iterations, "repetitions of each way")->capture_default_str();
-  command->add_option("--json", arguments->json, "file for JSON lines, written by rank 0");
+  add_json_option(*command, arguments->json);
   command->callback([arguments] { run_engine(*arguments); });
 }
 

@@ -11,6 +11,7 @@
 #include "kolo/context.h"
 #include "kolo/error.h"
 #include "perf_measure.h"
+#include "perf_options.h"
 
 namespace kolo::tools {
 namespace {
@@ -142,26 +143,19 @@ void add_collective(CLI::App& perf, const std::string& operation, const std::str
   arguments->options.operation = operation;
   CLI::App* command = perf.add_subcommand(operation, text);
   const bool reduces = operation.find("reduce") != std::string::npos;
-  command->add_option("--min", arguments->options.min_bytes, "smallest size in bytes")
-      ->transform(CLI::AsSizeValue(false))
-      ->capture_default_str();
-  command->add_option("--max", arguments->options.max_bytes, "largest size in bytes; sizes double")
-      ->transform(CLI::AsSizeValue(false))
-      ->capture_default_str();
+  add_size_options(*command, arguments->options);
   command->add_option("--dtype", arguments->dtype, "element type: f32, bf16, i64, ...")->capture_default_str();
   if (reduces) command->add_option("--op", arguments->op, "sum, average, min, max or product")->capture_default_str();
   if (operation == "allreduce") {
     command->add_option("--algorithm", arguments->algorithm, algorithm_names())->capture_default_str();
-    command->add_option("--buffer", arguments->buffer, "registered: kolo's own memory; private: anybody's")
-        ->check(CLI::IsMember({"registered", "private"}))
-        ->capture_default_str();
+    add_buffer_option(*command, arguments->buffer);
   }
   command->add_option("--baseline", arguments->baseline, "mpi: measure MPI's own call in turns with kolo's")
       ->check(CLI::IsMember({"none", "mpi"}))
       ->capture_default_str();
   command->add_option("--iterations", arguments->options.iterations, "per size; 0: chosen by size")
       ->capture_default_str();
-  command->add_option("--json", arguments->json, "file for JSON lines, written by rank 0");
+  add_json_option(*command, arguments->json);
   command->callback([arguments] { run_perf(*arguments); });
 }
 

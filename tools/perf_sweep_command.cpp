@@ -11,6 +11,7 @@
 #include "kolo/context.h"
 #include "kolo/error.h"
 #include "perf_measure.h"
+#include "perf_options.h"
 
 namespace kolo::tools {
 namespace {
@@ -221,19 +222,12 @@ void add_sweep_command(CLI::App& perf) {
   auto arguments = std::make_shared<SweepArguments>();  // shared with the callback, which runs later
   CLI::App* command =
       perf.add_subcommand("sweep", "allreduce by every algorithm that can be had, beside the cost model");
-  command->add_option("--min", arguments->options.min_bytes, "smallest size in bytes")
-      ->transform(CLI::AsSizeValue(false))
-      ->capture_default_str();
-  command->add_option("--max", arguments->options.max_bytes, "largest size in bytes; sizes double")
-      ->transform(CLI::AsSizeValue(false))
-      ->capture_default_str();
-  command->add_option("--buffer", arguments->buffer, "registered: kolo's own memory; private: anybody's")
-      ->check(CLI::IsMember({"registered", "private"}))
-      ->capture_default_str();
+  add_size_options(*command, arguments->options);
+  add_buffer_option(*command, arguments->buffer);
   command->add_option("--seconds", arguments->seconds, "for each size, about")->capture_default_str();
   command->add_option("--iterations", arguments->options.iterations, "per size; 0: as many as fit --seconds")
       ->capture_default_str();
-  command->add_option("--json", arguments->json, "file for JSON lines, written by rank 0");
+  add_json_option(*command, arguments->json);
   command->callback([arguments] { run_sweep(*arguments); });
 }
 

@@ -10,11 +10,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 
+#include "base/environment.h"
 #include "run_reap.h"
+#include "run_signals.h"
 
 namespace kolo::tools {
 namespace {
@@ -28,15 +29,6 @@ constexpr auto kOrphans = 5s;          // until ranks have ended whose mpirun is
 constexpr auto kMpirun = 5s;           // until mpirun has ended, after all its ranks
 constexpr auto kMpirunAfterLoss = 1s;  // the same when ranks have failed: it may be waiting for them, for ever
 constexpr auto kReap = 5s;
-
-base::UniqueFd signal_descriptor() {
-  sigset_t wanted;
-  ::sigemptyset(&wanted);
-  for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP}) ::sigaddset(&wanted, signal);
-  ::sigprocmask(SIG_BLOCK, &wanted, nullptr);
-  ::signal(SIGPIPE, SIG_IGN);
-  return base::UniqueFd(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
-}
 
 // What Open MPI 4.1 says of things that are as they should be: a rank that ended early (which is in our summary), and a
 // daemon that was started before it could be put into a process group.
@@ -64,7 +56,7 @@ Launcher::Launcher(const RunOptions& options, std::vector<std::string> line, Lis
       listener_(std::move(listener)),
       names_(std::move(names)),
       job_({options.ranks, options.recovery, options.allow_lost}, begin_),
-      signals_(signal_descriptor()),
+      signals_(signal_descriptor({SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP})),
       out_(STDOUT_FILENO),
       err_(STDERR_FILENO) {}
 
@@ -85,12 +77,12 @@ int Launcher::run() {
 }
 
 void Launcher::start() {
-  ::setenv("KOLO_RUN_ADDRESS", listener_.address.c_str(), 1);
-  ::setenv("KOLO_RUN_TOKEN", names_.token.c_str(), 1);
-  ::setenv(kJobVariable, names_.job.c_str(), 1);
+  base::set_environment("KOLO_RUN_ADDRESS", listener_.address);
+  base::set_environment("KOLO_RUN_TOKEN", names_.token);
+  base::set_environment(kJobVariable, names_.job);
   for (const std::string& given : options_.environment) {
     const std::size_t equals = given.find('=');
-    if (equals != std::string::npos) ::setenv(given.substr(0, equals).c_str(), given.c_str() + equals + 1, 1);
+    if (equals != std::string::npos) base::set_environment(given.substr(0, equals), given.substr(equals + 1));
   }
   // In a process group of its own: what the terminal sends on Ctrl-C is for us, who pass it on and count the time.
   mpirun_ = start_child({line_, true, ::isatty(STDIN_FILENO) == 1, SIGTERM});

@@ -9,7 +9,7 @@ namespace kolo::tools {
 namespace {
 
 // Where kolo's own connections between hosts go, which are not MPI's.
-constexpr const char* kMonitorInterface = "KOLO_MONITOR_INTERFACE";
+constexpr const char* kInterface = "KOLO_INTERFACE";
 
 int positive_number(std::string_view text, const std::string& whole) {
   int value = 0;
@@ -126,8 +126,8 @@ RunOptions completed(RunOptions options, const Surroundings& surroundings) {
   if (options.ranks < 1) throw std::invalid_argument("how many ranks? -n N, or --hosts with their slots");
   if (!options.hosts.empty()) static_cast<void>(parse_hosts(options.hosts));  // throws
   const auto names = forwarded_names(options, surroundings);
-  if (!options.interface.empty() && std::find(names.begin(), names.end(), kMonitorInterface) == names.end()) {
-    options.environment.push_back(kMonitorInterface + ("=" + options.interface));
+  if (!options.interface.empty() && std::find(names.begin(), names.end(), kInterface) == names.end()) {
+    options.environment.push_back(kInterface + ("=" + options.interface));
   }
   return options;
 }

@@ -16,6 +16,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "base/environment.h"
 #include "base/unique_fd.h"
 
 namespace kolo::tools {
@@ -43,10 +44,7 @@ void signal_if_of(pid_t pid, const std::string& job, int signal) {
   }
 }
 
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
-}
+std::string environment(const char* name) { return base::get_environment(name).value_or(""); }
 
 // Shared memory of Open MPI's between ranks: vader_segment.HOST.USER.JOB(hex).LOCAL_RANK
 void remove_segment() {

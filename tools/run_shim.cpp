@@ -18,8 +18,10 @@
 #include <optional>
 #include <stdexcept>
 
+#include "base/environment.h"
 #include "run_child.h"
 #include "run_reap.h"
+#include "run_signals.h"
 #include "run_socket.h"
 #include "run_wire.h"
 
@@ -37,29 +39,14 @@ constexpr auto kFarewell = 10s;      // until all that was said has been heard
 constexpr auto kDescendants = 2s;
 
 std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  if (value == nullptr) {
-    throw std::runtime_error(std::string(name) + " is not set: this is a part of `kolo run`, not for use by itself");
-  }
-  return value;
+  if (auto value = base::get_environment(name)) return *std::move(value);
+  throw std::runtime_error(std::string(name) + " is not set: this is a part of `kolo run`, not for use by itself");
 }
 
 std::string host_name() {
   std::array<char, 256> name{};
   ::gethostname(name.data(), name.size() - 1);
   return name.data();
-}
-
-// Signals as something to poll. SIGCHLD, and all that somebody may send us for our rank.
-base::UniqueFd signal_descriptor() {
-  sigset_t wanted;
-  ::sigemptyset(&wanted);
-  for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, kDaemonDied}) {
-    ::sigaddset(&wanted, signal);
-  }
-  ::sigprocmask(SIG_BLOCK, &wanted, nullptr);
-  ::signal(SIGPIPE, SIG_IGN);
-  return base::UniqueFd(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
 class Supervisor {
@@ -81,7 +68,9 @@ class Supervisor {
   [[nodiscard]] bool may_send() const { return sent_ - granted_ < kWindow; }
 
   const pid_t daemon_ = ::getppid();
-  base::UniqueFd signals_ = signal_descriptor();
+  // All that somebody may send us for our rank.
+  base::UniqueFd signals_ =
+      signal_descriptor({SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, kDaemonDied});
   base::UniqueFd socket_;
   Child child_;
   MessageReader reader_;
@@ -100,8 +89,8 @@ Supervisor::Supervisor(const std::vector<std::string>& words) {
   socket_ = connect_to(variable("KOLO_RUN_ADDRESS"), kConnect);
   Hello hello{variable("KOLO_RUN_TOKEN"), std::atoi(variable("OMPI_COMM_WORLD_RANK").c_str()), host_name(), 0};
   // Not for the program: it has no use for them, and they end up in its crash reports.
-  ::unsetenv("KOLO_RUN_TOKEN");
-  ::unsetenv("KOLO_RUN_ADDRESS");
+  base::unset_environment("KOLO_RUN_TOKEN");
+  base::unset_environment("KOLO_RUN_ADDRESS");
   child_ = start_child({words, false, false, SIGKILL});
   hello.pid = child_.pid;
   unsent_ = encode(hello);

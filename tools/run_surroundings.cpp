@@ -9,13 +9,13 @@
 #include <array>
 #include <cctype>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <stdexcept>
 
+#include "base/environment.h"
 #include "run_child.h"
 #include "run_socket.h"
 
@@ -35,16 +35,6 @@ int usable_cores() {
     cores.insert(file >> siblings ? siblings : "cpu" + std::to_string(cpu));
   }
   return std::max<int>(1, static_cast<int>(cores.size()));
-}
-
-std::map<std::string, std::string> all_variables() {
-  std::map<std::string, std::string> variables;
-  for (char** entry = ::environ; *entry != nullptr; ++entry) {
-    const std::string text(*entry);
-    const std::size_t equals = text.find('=');
-    if (equals != std::string::npos) variables[text.substr(0, equals)] = text.substr(equals + 1);
-  }
-  return variables;
 }
 
 std::string value(const std::map<std::string, std::string>& variables, const std::string& name) {
@@ -75,7 +65,7 @@ Surroundings look_around() {
   around.cores = usable_cores();
   around.root = ::geteuid() == 0;
   around.program = std::filesystem::read_symlink("/proc/self/exe").string();
-  around.environment = all_variables();
+  around.environment = base::get_environment_with_prefix("");
   // Set by script/cluster for what it runs.
   around.hub_network = value(around.environment, "EMULATED_HOSTS_NETWORK");
   around.emulated = !around.hub_network.empty();

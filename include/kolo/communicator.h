@@ -38,6 +38,8 @@ class RegisteredBuffer {
 struct FlagWords {
   std::span<std::uint64_t> words;  // at most kMaxFlagWords; the same count on all ranks
   std::uint64_t veto = 0;
+  // Of words that are already the OR.
+  [[nodiscard]] bool vetoed() const noexcept { return !words.empty() && (words[0] & veto) != 0; }
 };
 inline constexpr std::size_t kMaxFlagWords = 64;
 

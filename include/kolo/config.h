@@ -16,6 +16,10 @@ enum class CoordinatorMode { automatic, always, never };
 // for bit, or what the links show when a Context is made.
 enum class CostModel { fixed, measured };
 
+// What carries messages between hosts. automatic: MPI where every host has an RDMA device, which MPI knows how to use,
+// TCP elsewhere.
+enum class Network { automatic, tcp, mpi };
+
 struct Config {
   // Bytes after which a bucket or fusion buffer is closed. Larger: fewer operations; smaller: earlier start.
   std::size_t bucket_bytes = std::size_t{16} << 20;
@@ -29,14 +33,16 @@ struct Config {
   bool monitor = true;
   // How long a rank may be silent (stopped, cut off, its host gone) before it counts as lost. 0: for ever.
   std::chrono::milliseconds monitor_timeout{std::chrono::seconds(30)};
-  // The interface, by name or by network ("10.0.0.0/24"), on which monitors of several hosts speak to each other.
-  // Empty: the first whose network all hosts share.
-  std::string monitor_interface;
+  // What carries messages between hosts.
+  Network network = Network::automatic;
+  // The interface, by name or by network ("10.0.0.0/24"), on which the ranks of several hosts reach each other: their
+  // monitors, and their messages where these go over TCP. Empty: the first whose network all hosts share.
+  std::string interface;
   // Who moves buckets forward: the coordinator thread too (always), only the callers (never), or chosen from the
   // cores there are (automatic).
   CoordinatorMode coordinator = CoordinatorMode::automatic;
-  // Segment of the ring over a network, bytes: below Open MPI's TCP eager limit, so that both directions of a link run
-  // at once.
+  // Segment of the ring over a network, bytes: below Open MPI's TCP eager limit, so that over MPI too both directions
+  // of a link run at once.
   std::size_t ring_segment_bytes = 60 * 1024;
   // What algorithms are chosen by.
   CostModel cost_model = CostModel::fixed;

@@ -23,4 +23,8 @@ std::map<std::string, std::string> get_environment_with_prefix(std::string_view 
   return found;
 }
 
+void set_environment(const std::string& name, const std::string& value) { ::setenv(name.c_str(), value.c_str(), 1); }
+
+void unset_environment(const std::string& name) { ::unsetenv(name.c_str()); }
+
 }  // namespace kolo::base

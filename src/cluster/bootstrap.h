@@ -22,6 +22,8 @@ class Bootstrap {
   [[nodiscard]] virtual std::vector<std::string> allgather(const std::string& mine) = 0;
   // What transports between processes are made over: a MPI_Comm*, or null.
   [[nodiscard]] virtual const void* mpi_comm() const noexcept { return nullptr; }
+  // Whether the ranks are threads of this process.
+  [[nodiscard]] virtual bool of_threads() const noexcept { return false; }
   // Called now and then while allgather() waits for the others; what it throws ends the wait. Empty: none.
   void set_while_waiting(std::function<void()> hook) { while_waiting_ = std::move(hook); }
 

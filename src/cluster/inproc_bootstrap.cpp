@@ -19,6 +19,7 @@ class InprocBootstrap final : public Bootstrap {
 
   [[nodiscard]] const Placement& placement() const noexcept override { return placement_; }
   [[nodiscard]] const std::vector<Rank>& local_ranks() const noexcept override { return local_ranks_; }
+  [[nodiscard]] bool of_threads() const noexcept override { return true; }
   [[nodiscard]] std::vector<std::string> allgather(const std::string& mine) override {
     return *gather_->gather(placement_.rank, mine, kBootstrapTimeout, "bootstrap");
   }

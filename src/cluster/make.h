@@ -1,6 +1,4 @@
 #pragma once
-#include <chrono>
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -18,17 +16,6 @@ namespace kolo::cluster {
 // MPI_THREAD_SERIALIZED) and then owns its end: finalised at exit. Throws UsageError when the environment promises more
 // ranks than MPI found, when the program initialised MPI at a level too low, and in a build without MPI.
 [[nodiscard]] std::unique_ptr<Bootstrap> make_mpi_bootstrap(const void* mpi_comm = nullptr);
-// The ranks `members` (ascending) of `world`, renumbered in that order, in a communicator of their own; the others take
-// no part. Collective over the members. `while_waiting` is called in every wait here and in the result, and may throw.
-// Throws TimeoutError, BackendError, and UsageError where MPI is not MPI_THREAD_MULTIPLE.
-struct Subworld {
-  const Bootstrap& world;
-  const std::vector<Rank>& members;
-  int tag = 0;  // another one for each attempt
-  std::chrono::milliseconds timeout{};
-  std::function<void()> while_waiting;
-};
-[[nodiscard]] std::unique_ptr<Bootstrap> make_mpi_subworld(const Subworld& subworld);
 // Whether the environment says that a launcher (mpirun, srun) started this process.
 [[nodiscard]] bool started_by_launcher();
 

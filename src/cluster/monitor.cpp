@@ -85,7 +85,7 @@ void Monitor::wait_for_neighbours(std::chrono::milliseconds timeout) {
   if (!in_time) {
     throw TimeoutError(neighbours_, "the monitor of rank " + std::to_string(self()) + " has no connection to all of " +
                                         text_of(neighbours_) +
-                                        " (KOLO_MONITOR_INTERFACE chooses the network, KOLO_MONITOR=off does without)");
+                                        " (KOLO_INTERFACE chooses the network, KOLO_MONITOR=off does without)");
   }
 }
 

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <memory>
 #include <sstream>
+#include <string_view>
 
 #include "base/unique_fd.h"
 #include "cluster/socket_address.h"
@@ -37,6 +38,13 @@ bool in_one_network(const std::string& a, const std::string& b, int prefix) {
     if ((((*left)[i] ^ (*right)[i]) & mask) != 0) return false;
   }
   return true;
+}
+
+std::optional<int> parse_prefix(std::string_view text) {
+  int bits = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), bits);
+  if (problem != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return bits;
 }
 
 int prefix_of(const sockaddr& mask) {
@@ -108,11 +116,9 @@ std::vector<InterfaceAddress> interface_addresses() {
 bool meant_by(const std::string& setting, const InterfaceAddress& address) {
   if (setting.empty() || setting == address.interface) return true;
   const auto slash = setting.find('/');
-  int prefix = 0;
   if (slash == std::string::npos) return false;
-  const auto [end, problem] = std::from_chars(setting.data() + slash + 1, setting.data() + setting.size(), prefix);
-  if (problem != std::errc{} || end != setting.data() + setting.size()) return false;
-  return in_one_network(setting.substr(0, slash), address.address, prefix);
+  const auto prefix = parse_prefix(std::string_view(setting).substr(slash + 1));
+  return prefix && in_one_network(setting.substr(0, slash), address.address, *prefix);
 }
 
 std::optional<std::string> common_address(const std::vector<InterfaceAddress>& mine,
@@ -155,7 +161,8 @@ std::vector<InterfaceAddress> parse_addresses(const std::string& text) {
     const auto slash = entry.find('/');
     const auto at = entry.find('@');
     if (slash == std::string::npos || at == std::string::npos || at < slash) continue;
-    addresses.push_back({entry.substr(at + 1), entry.substr(0, slash), std::atoi(entry.c_str() + slash + 1)});
+    const auto prefix = parse_prefix(std::string_view(entry).substr(slash + 1, at - slash - 1));
+    if (prefix) addresses.push_back({entry.substr(at + 1), entry.substr(0, slash), *prefix});
   }
   return addresses;
 }

@@ -1,16 +1,13 @@
 #include "cluster/monitor_links.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <system_error>
 #include <utility>
 
-#include "kolo/error.h"
+#include "cluster/listener.h"
 
 namespace kolo::cluster {
 namespace {
@@ -37,46 +34,7 @@ std::size_t frame_length(std::span<const std::byte> head) {
   return length;
 }
 
-// Takes the same time wherever they differ.
-bool equal(const Token& a, const Token& b) {
-  unsigned difference = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) difference |= std::to_integer<unsigned>(a[i] ^ b[i]);
-  return difference == 0;
-}
-
-int error_of(int socket) {
-  int error = 0;
-  socklen_t length = sizeof error;
-  return getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? error : errno;
-}
-
-void prepare(int socket) {
-  const int on = 1;
-  setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-}
-
-[[noreturn]] void fail(const std::string& what) {
-  throw BackendError("monitor: " + what + ": " + std::generic_category().message(errno));
-}
-
 }  // namespace
-
-Listener listen_at(const std::string& address) {
-  const auto where = socket_address(address, 0);
-  if (!where) throw BackendError("monitor: '" + address + "' is no address");
-  Listener listener{base::UniqueFd(socket(where->family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)), 0};
-  if (!listener.socket) fail("socket");
-  if (bind(listener.socket.get(), where->get(), where->length) != 0) fail("bind to " + address);
-  if (listen(listener.socket.get(), SOMAXCONN) != 0) fail("listen at " + address);
-  SocketAddress bound;
-  bound.length = sizeof bound.storage;
-  if (getsockname(listener.socket.get(), reinterpret_cast<sockaddr*>(&bound.storage), &bound.length) != 0) {
-    fail("getsockname");
-  }
-  // The port is at the same place in both families' addresses.
-  listener.port = ntohs(reinterpret_cast<const sockaddr_in&>(bound.storage).sin_port);
-  return listener;
-}
 
 struct MonitorLinks::Link {
   enum class State { calling, greeting, resting, stranger, open, dropped };
@@ -160,7 +118,7 @@ void MonitorLinks::probe(Rank rank) {
 // What becomes of it is told later, also where connect() knows at once: callers are not called back.
 void MonitorLinks::start_call(Link& link) {
   const auto& address = parts_.addresses[static_cast<std::size_t>(link.rank)];
-  link.socket.reset(socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  link.socket = make_tcp_socket(address.family());
   link.state = Link::State::calling;
   link.in.clear();
   link.out.clear();
@@ -168,7 +126,6 @@ void MonitorLinks::start_call(Link& link) {
     try_again(link);
     return;
   }
-  prepare(link.socket.get());
   if (connect(link.socket.get(), address.get(), address.length) == 0 || errno == EINPROGRESS) return;
   link.refused = errno == ECONNREFUSED;
   try_again(link);
@@ -262,12 +219,11 @@ void MonitorLinks::handle(std::span<const pollfd> entries) {
 
 void MonitorLinks::accept_strangers() {
   for (int i = 0; i < 16; ++i) {  // then it is the others' turn
-    base::UniqueFd socket(accept4(parts_.listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    base::UniqueFd socket = accept_at(parts_.listener.get());
     if (!socket) {
       if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) deaf_until_ = Clock::now() + kDeaf;
       return;
     }
-    prepare(socket.get());
     const auto stranger = [](const auto& link) { return link->state == Link::State::stranger; };
     if (static_cast<std::size_t>(std::ranges::count_if(links_, stranger)) >= kMostStrangers) {
       drop(**std::ranges::find_if(links_, stranger));

@@ -35,14 +35,6 @@ class LinksHost {
   virtual void failed(Rank rank) = 0;
 };
 
-// A listening socket at a port of the system's choice.
-struct Listener {
-  base::UniqueFd socket;
-  std::uint16_t port = 0;
-};
-// Throws BackendError.
-[[nodiscard]] Listener listen_at(const std::string& address);
-
 struct LinksParts {
   Rank rank = 0;
   Token token{};

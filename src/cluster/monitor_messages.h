@@ -5,7 +5,6 @@
 //
 // A field is a number, or a list or text behind its length; what is in each message, and in which order, is in
 // monitor_messages.cpp. decode() takes any bytes: what it accepts, encode() would have written.
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -14,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "cluster/token.h"
 #include "kolo/types.h"
 
 namespace kolo::cluster {
@@ -34,9 +34,6 @@ struct Standing {
   bool operator==(const Standing&) const = default;
 };
 using Standings = std::vector<Standing>;  // of ranks that are not alive
-
-// The secret of one world of monitors, told over its Bootstrap.
-using Token = std::array<std::byte, 16>;
 
 // First on every connection, from both ends: the one who calls, then the one who answers.
 struct Greeting {

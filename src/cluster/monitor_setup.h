@@ -20,7 +20,7 @@ struct MonitorWorld {
 };
 
 // Collective. The ranks of one host listen at its loopback address, others at one by which the hosts reach each other;
-// `interface` (KOLO_MONITOR_INTERFACE) says which where there are several. Throws BackendError on every rank when one
+// `interface` (KOLO_INTERFACE) says which where there are several. Throws BackendError on every rank when one
 // of them cannot listen, naming it.
 [[nodiscard]] MonitorWorld set_up_monitors(Bootstrap& bootstrap, const std::string& interface);
 

@@ -7,7 +7,6 @@
 #include "cluster/launcher.h"
 #include "cluster/limits.h"
 #include "cluster/make.h"
-#include "cluster/mpi_group.h"
 #include "cluster/mpi_runtime.h"
 #include "cluster/placement.h"
 #include "kolo/error.h"
@@ -26,9 +25,7 @@ struct Exchange {
 
 class MpiBootstrap final : public Bootstrap {
  public:
-  MpiBootstrap(const void* handle, std::chrono::milliseconds limit, const std::function<void()>& hook = {})
-      : comm_(handle, base::Deadline(limit), hook), handle_(comm_.get()), limit_(limit) {
-    set_while_waiting(hook);
+  explicit MpiBootstrap(const void* handle) : comm_(handle, base::Deadline(kBootstrapTimeout)), handle_(comm_.get()) {
     if (handle == nullptr) check_world_size(comm_.size(), base::get_environment);
     Place here = place(comm_.rank(), allgather(host_key()));
     placement_ = std::move(here.placement);
@@ -75,7 +72,7 @@ class MpiBootstrap final : public Bootstrap {
   }
 
   void finish(Exchange& exchange) {
-    const base::Deadline deadline(limit_);
+    const base::Deadline deadline(kBootstrapTimeout);
     while (exchange.waiting_for > 0) {
       if (take_one(exchange, deadline)) continue;
       if (deadline.passed()) throw missing(exchange);
@@ -121,7 +118,6 @@ class MpiBootstrap final : public Bootstrap {
 
   MpiComm comm_;
   MPI_Comm handle_;
-  std::chrono::milliseconds limit_;
   int tag_ = 0;
   Placement placement_;
   std::vector<Rank> local_ranks_;
@@ -131,14 +127,7 @@ class MpiBootstrap final : public Bootstrap {
 
 std::unique_ptr<Bootstrap> make_mpi_bootstrap(const void* mpi_comm) {
   require_mpi();
-  return std::make_unique<MpiBootstrap>(mpi_comm, kBootstrapTimeout);
-}
-
-std::unique_ptr<Bootstrap> make_mpi_subworld(const Subworld& subworld) {
-  MPI_Comm group = create_mpi_group(subworld);
-  auto bootstrap = std::make_unique<MpiBootstrap>(&group, subworld.timeout, subworld.while_waiting);
-  if (mpi_usable()) MPI_Comm_free(&group);  // the bootstrap has a duplicate
-  return bootstrap;
+  return std::make_unique<MpiBootstrap>(mpi_comm);
 }
 
 }  // namespace kolo::cluster

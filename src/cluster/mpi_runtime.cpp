@@ -98,8 +98,6 @@ bool mpi_usable() noexcept {
 
 void skip_mpi_finalize() noexcept { process().finalize = false; }
 
-bool mpi_is_concurrent() noexcept { return !process().serialized.load(); }
-
 MpiTurn::MpiTurn() {
   if (process().serialized.load(std::memory_order_relaxed)) lock_ = std::unique_lock(process().turn);
 }
@@ -112,14 +110,14 @@ void check_mpi(int code, std::string_view call) {
   throw BackendError(std::string(call) + ": " + std::string(text.data(), static_cast<std::size_t>(length)));
 }
 
-MpiComm::MpiComm(const void* handle, const base::Deadline& deadline, const std::function<void()>& while_waiting) {
+MpiComm::MpiComm(const void* handle, const base::Deadline& deadline) {
   const MPI_Comm original = handle != nullptr ? *static_cast<const MPI_Comm*>(handle) : MPI_COMM_WORLD;
   MPI_Request request = MPI_REQUEST_NULL;
   {
     const MpiTurn turn;
     check_mpi(MPI_Comm_idup(original, &comm_, &request), "MPI_Comm_idup");
   }
-  if (!wait_mpi(request, deadline, while_waiting)) {
+  if (!wait_mpi(request, deadline)) {
     throw TimeoutError({}, "duplicating the MPI communicator: not every rank came");
   }
   const MpiTurn turn;

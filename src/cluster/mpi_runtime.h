@@ -22,9 +22,6 @@ void require_mpi();
 // Whether MPI may still be called; destructors ask.
 [[nodiscard]] bool mpi_usable() noexcept;
 
-// Whether threads may call MPI at the same time; only then may one of them wait inside MPI.
-[[nodiscard]] bool mpi_is_concurrent() noexcept;
-
 // The right to call MPI, for as long as it lives. Hold it for non-blocking calls only. Not recursive.
 class MpiTurn {
  public:
@@ -41,7 +38,7 @@ void check_mpi(int code, std::string_view call);
 class MpiComm {
  public:
   // `handle` is a MPI_Comm*, or null for MPI_COMM_WORLD. Throws TimeoutError, BackendError.
-  MpiComm(const void* handle, const base::Deadline& deadline, const std::function<void()>& while_waiting = {});
+  MpiComm(const void* handle, const base::Deadline& deadline);
   MpiComm(const MpiComm&) = delete;
   MpiComm& operator=(const MpiComm&) = delete;
   // Frees the communicator, unless `keep()` said that requests may still be pending in it.

@@ -9,10 +9,6 @@ std::unique_ptr<Bootstrap> make_mpi_bootstrap(const void* /*mpi_comm*/) {
   throw UsageError("this kolo was built without MPI: build with KOLO_WITH_MPI=ON to run several processes");
 }
 
-std::unique_ptr<Bootstrap> make_mpi_subworld(const Subworld& /*subworld*/) {
-  throw UsageError("this kolo was built without MPI: nobody can be lost");
-}
-
 void skip_mpi_finalize() noexcept {}
 
 }  // namespace kolo::cluster

@@ -30,8 +30,8 @@ namespace {
 
 class DirectAllreduce final : public QueuedMachine {
  public:
-  DirectAllreduce(std::shared_ptr<Group> group, std::shared_ptr<DirectBuffer> buffer, const AllreduceOptions& options,
-                  const DirectTuning& tuning)
+  DirectAllreduce(std::shared_ptr<Group> group, const std::shared_ptr<DirectBuffer>& buffer,
+                  const AllreduceOptions& options, const DirectTuning& tuning)
       : QueuedMachine(std::move(group), buffer, buffer->queue),
         buffer_(*buffer),
         options_(options),
@@ -41,8 +41,7 @@ class DirectAllreduce final : public QueuedMachine {
         element_(size_of(options.dtype)),
         slice_(part_of(options.count, static_cast<int>(size_), rank_, line_grain(options.dtype))),
         piece_(std::max(line_grain(options.dtype), tuning.quantum / element_)),
-        stores_{size_ * options.count * element_ > tuning.streaming_above,
-                size_ * options.count * element_ > tuning.fetching_up_to ? -1 : rank_} {}
+        stores_(tuning.stores(options.count * element_, size_, rank_)) {}
 
   [[nodiscard]] std::vector<Rank> waiting_for() const override {
     return phase_ == Phase::arrive || phase_ == Phase::done ? meeting_.missing() : std::vector<Rank>{};
@@ -66,8 +65,7 @@ class DirectAllreduce final : public QueuedMachine {
 
   void enter_reduction() {
     meeting_.combine(options_.flags.words);
-    const bool veto = !options_.flags.words.empty() && (options_.flags.words[0] & options_.flags.veto) != 0;
-    next_ = veto ? slice_.end : slice_.begin;
+    next_ = options_.flags.vetoed() ? slice_.end : slice_.begin;
     phase_ = Phase::reduce;
   }
 
@@ -107,9 +105,10 @@ class DirectAllreduce final : public QueuedMachine {
 
 }  // namespace
 
-std::unique_ptr<Operation> start_direct_allreduce(std::shared_ptr<Group> group, std::shared_ptr<DirectBuffer> buffer,
+std::unique_ptr<Operation> start_direct_allreduce(std::shared_ptr<Group> group,
+                                                  const std::shared_ptr<DirectBuffer>& buffer,
                                                   const AllreduceOptions& options, const DirectTuning& tuning) {
-  return std::make_unique<DirectAllreduce>(std::move(group), std::move(buffer), options, tuning);
+  return std::make_unique<DirectAllreduce>(std::move(group), buffer, options, tuning);
 }
 
 }  // namespace kolo::collectives

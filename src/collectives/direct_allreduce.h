@@ -38,11 +38,16 @@ struct DirectTuning {
   // does.
   std::size_t fetching_up_to = std::size_t{4} << 20;
   std::size_t streaming_above = last_level_cache_bytes();  // of all ranks' data together
+
+  // For `bytes` of each of `ranks` ranks, of which `rank` does the work.
+  [[nodiscard]] Reduction::Stores stores(std::size_t bytes, std::size_t ranks, Rank rank) const noexcept {
+    return {ranks * bytes > streaming_above, ranks * bytes > fetching_up_to ? -1 : rank};
+  }
 };
 
 // See direct_allreduce.cpp. `options.data` lies in this rank's memory of `buffer`, at the same offset on all ranks.
 [[nodiscard]] std::unique_ptr<Operation> start_direct_allreduce(std::shared_ptr<Group> group,
-                                                                std::shared_ptr<DirectBuffer> buffer,
+                                                                const std::shared_ptr<DirectBuffer>& buffer,
                                                                 const AllreduceOptions& options,
                                                                 const DirectTuning& tuning = {});
 

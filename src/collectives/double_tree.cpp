@@ -29,11 +29,6 @@
 namespace kolo::collectives {
 namespace {
 
-// Below this a share is not worth a tree of its own, nor a segment a message.
-constexpr std::size_t kSmallestShare = std::size_t{16} << 10;
-// Segments a share is cut into at least, when it is long enough: they fill the levels of the tree.
-constexpr std::size_t kSegmentsPerShare = 8;
-
 // The in-order tree over places 1 ... size - 1, with place 0 above it. The height of a place is its number of trailing
 // zeros: a node of height h has its children 2^(h-1) to either side; where there is no place that far to the right, the
 // highest one there is.
@@ -80,9 +75,10 @@ TreeNode tree_node(int tree, Rank rank, int size, Rank root) {
 
 TreeShares tree_shares(std::size_t count, std::size_t element_bytes, std::size_t segment_bytes) {
   const std::size_t bytes = count * element_bytes;
-  const Range first = bytes < 2 * kSmallestShare ? Range{0, count} : part_of(count, 2, 0, kCacheLine / element_bytes);
+  const Range first =
+      bytes < 2 * TreeShares::kSmallestShare ? Range{0, count} : part_of(count, 2, 0, kCacheLine / element_bytes);
   const std::size_t share = first.size() * element_bytes;
-  const std::size_t wanted = std::max(kSmallestShare, share / kSegmentsPerShare);
+  const std::size_t wanted = std::max(TreeShares::kSmallestShare, share / TreeShares::kSegmentsPerShare);
   return {{first, {first.end, count}}, std::max<std::size_t>(1, std::min(segment_bytes, wanted) / element_bytes)};
 }
 

@@ -18,6 +18,11 @@ struct TreeNode {
 
 // How elements of `element_bytes` are shared between the trees, and how many make a segment.
 struct TreeShares {
+  // Bytes; below, a share is not worth a tree of its own, nor a segment a message.
+  static constexpr std::size_t kSmallestShare = std::size_t{16} << 10;
+  // That a share is cut into at least, when it is long enough: they fill the levels of the tree.
+  static constexpr std::size_t kSegmentsPerShare = 8;
+
   Range half[2];
   std::size_t segment_elements = 1;
 };

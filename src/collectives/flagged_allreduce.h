@@ -42,9 +42,7 @@ class FlaggedAllreduce final : public Machine {
   bool step() override {
     if (!schedule_) {
       if (flags_ && !flags_->advance()) return false;
-      const FlagWords& flags = options_.flags;
-      if (!flags.words.empty() && (flags.words[0] & flags.veto) != 0) return true;
-      if (options_.count == 0) return true;
+      if (options_.flags.vetoed() || options_.count == 0) return true;
       begin();
     }
     if (!schedule_->advance()) return false;

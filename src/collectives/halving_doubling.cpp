@@ -174,11 +174,12 @@ class HalvingDoubling {
     return moved;
   }
 
-  void add(std::span<std::byte> own, const std::byte* received) {
-    const std::size_t count = own.size() / element_;
-    if (in_round_ == 0) prescale_in_place(plan_.reduction, own.data(), count);
-    const std::byte* const partials[] = {received, own.data()};
-    combine(plan_.reduction, partials, own.data(), count, in_round_ + 1 == halvings(), size_);
+  void add(std::span<std::byte> into, const std::byte* received) {
+    const std::size_t count = into.size() / element_;
+    std::byte* const own = into.data();
+    if (in_round_ == 0) prescale_in_place(plan_.reduction, own, count);
+    const std::byte* const partials[] = {received, own};
+    combine(plan_.reduction, partials, {&own, 1}, count, {in_round_ + 1 == halvings(), size_});
   }
 
   bool send() {

@@ -12,7 +12,7 @@ namespace kolo::collectives {
 [[nodiscard]] inline std::size_t flag_bytes(const FlagWords& flags, std::size_t data_bytes) {
   const std::size_t bytes = flags.words.size() * sizeof(std::uint64_t);
   if (bytes + data_bytes <= kCacheLine - sizeof(std::uint64_t)) return bytes;
-  return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
+  return whole_lines(bytes);
 }
 
 inline void write_flags(const FlagWords& flags, std::byte* payload) {
@@ -30,7 +30,7 @@ inline void write_flags(const FlagWords& flags, std::byte* payload) {
     }
     flags.words[w] = all;
   }
-  return !flags.words.empty() && (flags.words[0] & flags.veto) != 0;
+  return flags.vetoed();
 }
 
 }  // namespace kolo::collectives

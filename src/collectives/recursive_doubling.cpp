@@ -76,7 +76,7 @@ class RecursiveDoubling final : public Machine {
     bytes_ = flag_bytes_ + options.count * size_of(reduction_.dtype);
     if (bytes_ == 0) return;
     rounds_ = rounds_of(transport_.rank(), transport_.size(), surplus_);
-    stride_ = (bytes_ + kCacheLine - 1) / kCacheLine * kCacheLine;
+    stride_ = whole_lines(bytes_);
     memory_ = std::make_unique_for_overwrite<std::uint64_t[]>(3 * stride_ / sizeof(std::uint64_t));
     fill(message(current_));
   }
@@ -145,6 +145,7 @@ class RecursiveDoubling final : public Machine {
     const std::byte* higher = message(current_);
     if (now.from > transport_.rank()) std::swap(lower, higher);
     std::byte* into = message(1 - current_);
+    std::byte* const elements = into + flag_bytes_;
     for (std::size_t at = 0; at < flag_bytes_; at += sizeof(std::uint64_t)) {
       std::uint64_t words[2];
       std::memcpy(&words[0], lower + at, sizeof(std::uint64_t));
@@ -153,7 +154,7 @@ class RecursiveDoubling final : public Machine {
       std::memcpy(into + at, &words[0], sizeof(std::uint64_t));
     }
     const std::byte* const partials[] = {lower + flag_bytes_, higher + flag_bytes_};
-    combine(reduction_, partials, into + flag_bytes_, options_.count, now.last, transport_.size());
+    combine(reduction_, partials, {&elements, 1}, options_.count, {now.last, transport_.size()});
     current_ = 1 - current_;
   }
 
@@ -162,7 +163,7 @@ class RecursiveDoubling final : public Machine {
     const FlagWords& flags = options_.flags;
     if (flag_bytes_ != 0) {
       std::memcpy(flags.words.data(), result, flag_bytes_);
-      if ((flags.words[0] & flags.veto) != 0) return;
+      if (flags.vetoed()) return;
     }
     if (options_.count == 0) return;
     if (wide_) {

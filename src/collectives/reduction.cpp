@@ -6,20 +6,21 @@
 
 namespace kolo::collectives {
 
-void combine(const Reduction& reduction, std::span<const std::byte* const> partials, std::byte* out, std::size_t count,
-             bool last, int ranks) {
+void combine(const Reduction& reduction, std::span<const std::byte* const> partials,
+             std::span<std::byte* const> outputs, std::size_t count, const Reduction::Step& step) {
   kernels::ReduceArguments arguments;
   arguments.inputs = partials;
-  arguments.outputs = {&out, 1};
+  arguments.outputs = outputs;
   arguments.count = count;
   arguments.dtype = reduction.dtype;
   arguments.op = reduction.op;
-  arguments.postscale = last ? reduction.postscale : 1.0;
+  arguments.postscale = step.last ? reduction.postscale : 1.0;
   if (reduction.op == ReduceOp::average) {
     const bool boolean = reduction.dtype == DType::boolean;
-    arguments.op = boolean ? ReduceOp::min : last ? ReduceOp::average : ReduceOp::sum;
-    arguments.divisor = last && !boolean ? ranks : 1;
+    arguments.op = boolean ? ReduceOp::min : step.last ? ReduceOp::average : ReduceOp::sum;
+    arguments.divisor = step.last && !boolean ? step.ranks : 1;
   }
+  arguments.streaming = step.streaming;
   kernels::reduce(arguments);
 }
 

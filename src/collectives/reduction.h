@@ -6,13 +6,15 @@
 #include <cstdint>
 #include <span>
 
+#include "base/cache_line.h"
 #include "kernels/reduce.h"
 #include "kolo/communicator.h"
 #include "kolo/types.h"
 
 namespace kolo::collectives {
 
-inline constexpr std::size_t kCacheLine = 64;
+using base::kCacheLine;
+using base::whole_lines;
 
 // Elements [begin, end).
 struct Range {
@@ -44,6 +46,13 @@ struct Reduction {
     int near = -1;
   };
 
+  // One step of a reduction that happens in several.
+  struct Step {
+    bool last = false;  // what comes out is the result over all `ranks`
+    int ranks = 1;
+    bool streaming = false;
+  };
+
   // Reduces all ranks' contributions at once.
   void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs, std::size_t count,
            const Stores& stores) const {
@@ -65,11 +74,10 @@ struct Reduction {
   }
 };
 
-// One step of a reduction that happens in several: combines partial results into `out`, which may be one of them. No
-// prescale: each contribution got it before. `last`: `out` is the result over all `ranks`, so an average is divided and
-// everything postscaled.
-void combine(const Reduction& reduction, std::span<const std::byte* const> partials, std::byte* out, std::size_t count,
-             bool last, int ranks);
+// Combines partial results into each of `outputs`, which may be among them. No prescale: each contribution got it
+// before. In the last step an average is divided and everything postscaled.
+void combine(const Reduction& reduction, std::span<const std::byte* const> partials,
+             std::span<std::byte* const> outputs, std::size_t count, const Reduction::Step& step);
 // The prescale, of a contribution that is combined in steps.
 void prescale_in_place(const Reduction& reduction, std::byte* data, std::size_t count);
 

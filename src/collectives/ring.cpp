@@ -125,10 +125,10 @@ void Ring::prescale(const Range& elements) {
 void Ring::reduce_received(const Item& now, const std::byte* received) {
   const Range elements = range(block_received(now.step), now.segment);
   prescale(elements);
-  std::byte* own = plan_.data + elements.begin * element_;
+  std::byte* const own = plan_.data + elements.begin * element_;
   const std::byte* const partials[] = {received, own};
   const bool last = now.step + 2 == static_cast<std::size_t>(size_);
-  combine(plan_.reduction, partials, own, elements.size(), last, size_);
+  combine(plan_.reduction, partials, {&own, 1}, elements.size(), {last, size_});
 }
 
 bool Ring::post_sends() {

@@ -27,8 +27,6 @@ namespace {
 
 constexpr std::uint64_t kInBuffer = ~std::uint64_t{0};
 
-std::size_t table_offset(std::size_t bytes) { return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine; }
-
 bool within(const std::byte* data, std::size_t bytes, const std::byte* memory, std::size_t size) {
   return data >= memory && bytes <= size && static_cast<std::size_t>(data - memory) <= size - bytes;
 }
@@ -45,7 +43,7 @@ void check(const ScatteredBuffers& buffers, const AllreduceOptions& options, con
   const std::size_t element = size_of(options.dtype);
   if (begins.empty() || begins.front() != 0) fail("the first piece must begin at element 0");
   if (scattering.places.size() != begins.size()) fail("as many places as pieces are needed");
-  const std::size_t bytes = table_offset(options.count * element) + Scattering::table_bytes(begins.size());
+  const std::size_t bytes = whole_lines(options.count * element) + Scattering::table_bytes(begins.size());
   if (!within(options.data, bytes, buffers.buffer->memory[rank], buffers.buffer->bytes)) {
     fail("no room for the table of pieces behind the data");
   }
@@ -85,8 +83,7 @@ class ScatteredAllreduce final : public QueuedMachine {
         element_(size_of(options.dtype)),
         offset_(static_cast<std::size_t>(options.data - buffer_.memory[rank_])),
         quantum_(std::max(line_grain(options.dtype), tuning.quantum / element_)),
-        stores_{size_ * options.count * element_ > tuning.streaming_above,
-                size_ * options.count * element_ > tuning.fetching_up_to ? -1 : static_cast<int>(rank_)} {}
+        stores_(tuning.stores(options.count * element_, size_, this->group().rank())) {}
 
   [[nodiscard]] std::vector<Rank> waiting_for() const override {
     return phase_ == Phase::arrive || phase_ == Phase::done ? meeting_.missing() : std::vector<Rank>{};
@@ -104,8 +101,7 @@ class ScatteredAllreduce final : public QueuedMachine {
     if (phase_ == Phase::arrive) {
       if (!meeting_.all_arrived()) return false;
       meeting_.combine(options_.flags.words);
-      const bool veto = !options_.flags.words.empty() && (options_.flags.words[0] & options_.flags.veto) != 0;
-      if (!veto) find_runs();
+      if (!options_.flags.vetoed()) find_runs();
       phase_ = Phase::reduce;
     }
     if (phase_ == Phase::reduce && !reduce_some()) return false;
@@ -115,7 +111,7 @@ class ScatteredAllreduce final : public QueuedMachine {
   [[nodiscard]] std::size_t pieces() const noexcept { return scattering_.begins.size(); }
   [[nodiscard]] std::size_t end_of(std::size_t piece) const { return end_of_piece(scattering_, piece, options_.count); }
   [[nodiscard]] std::uint64_t* table(std::size_t rank) const {
-    return reinterpret_cast<std::uint64_t*>(buffer_.memory[rank] + offset_ + table_offset(options_.count * element_));
+    return reinterpret_cast<std::uint64_t*>(buffer_.memory[rank] + offset_ + whole_lines(options_.count * element_));
   }
 
   void write_table() {

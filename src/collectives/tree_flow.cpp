@@ -62,14 +62,14 @@ bool TreeFlow::gather() {
 }
 
 void TreeFlow::reduce(std::size_t index) {
-  const std::span<std::byte> own = segment(index);
-  prescale_in_place(*plan_.reduction, own.data(), own.size() / element_);
+  const std::size_t count = segment(index).size() / element_;
+  std::byte* const own = segment(index).data();
+  prescale_in_place(*plan_.reduction, own, count);
   if (children_.empty()) return;
-  const std::byte* partials[3] = {own.data()};
+  const std::byte* partials[3] = {own};
   for (std::size_t i = 0; i < children_.size(); ++i) partials[i + 1] = children_[i].up.oldest();
   if (parent_) std::swap(partials[0], partials[1]);  // the first child's places come before this one's
-  combine(*plan_.reduction, std::span(partials).first(children_.size() + 1), own.data(), own.size() / element_,
-          !parent_, size_);
+  combine(*plan_.reduction, std::span(partials).first(children_.size() + 1), {&own, 1}, count, {!parent_, size_});
   for (Child& child : children_) child.up.take();
 }
 

@@ -8,6 +8,7 @@
 #include "collectives/network.h"
 #include "collectives/scattered_allreduce.h"
 #include "comm/complete_operation.h"
+#include "comm/group_communicator.h"
 #include "comm/make.h"
 #include "comm/private_buffer.h"
 #include "comm/select.h"
@@ -36,20 +37,19 @@ Surroundings surroundings_of(const AlgorithmicParts& parts) {
   return surroundings;
 }
 
-class AlgorithmicCommunicator final : public Communicator {
- public:
-  explicit AlgorithmicCommunicator(const AlgorithmicParts& parts)
-      : parts_(parts), group_(std::make_shared<Group>()), chooser_(surroundings_of(parts), parts.costs) {
-    group_->transport = parts.transport;
-    group_->counters = parts.counters;
-    // A look at a network costs more than yielding, and whoever is to answer may wait for this core.
-    const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
-    const bool alone = shared_memory() && static_cast<unsigned>(size()) <= cores;
-    spin_iterations_ = alone ? parts.spin_iterations : std::min(parts.spin_iterations, 50);
-  }
+std::shared_ptr<Group> group_of(const AlgorithmicParts& parts) {
+  auto group = std::make_shared<Group>();
+  group->transport = parts.transport;
+  group->counters = parts.counters;
+  return group;
+}
 
-  [[nodiscard]] Rank rank() const noexcept override { return parts_.transport->rank(); }
-  [[nodiscard]] int size() const noexcept override { return chooser_.surroundings().size; }
+class AlgorithmicCommunicator final : public GroupCommunicator {
+ public:
+  AlgorithmicCommunicator(const AlgorithmicParts& parts, const Surroundings& surroundings)
+      : GroupCommunicator(group_of(parts), waiting(parts, surroundings)),
+        parts_(parts),
+        chooser_(surroundings, parts.costs) {}
 
   std::unique_ptr<Operation> start(const AllreduceOptions& options) override {
     validate(options);
@@ -61,11 +61,11 @@ class AlgorithmicCommunicator final : public Communicator {
       case Way::alone:
         return allreduce_alone(options);
       case Way::in_place:
-        return begun(start_direct_allreduce(group_, direct_buffer_of(options), options));
+        return begun(start_direct_allreduce(group(), direct_buffer_of(options), options));
       case Way::lanes:
-        return begun(start_lane_allreduce(group_, lanes(), options));
+        return begun(start_lane_allreduce(group(), lanes(), options));
       case Way::sliced_lanes:
-        return begun(start_lane_sliced_allreduce(group_, lanes(), options));
+        return begun(start_lane_sliced_allreduce(group(), lanes(), options));
       case Way::ring:
         return begun(start_ring_allreduce(network_parts(), options));
       case Way::tree:
@@ -86,13 +86,13 @@ class AlgorithmicCommunicator final : public Communicator {
     if (!can_scatter()) return Communicator::start_scattered(options, scattering);
     validate(options);
     const ScatteredBuffers buffers{direct_buffer_of(options), direct_buffer_of(scattering.home)};
-    return begun(start_scattered_allreduce(group_, buffers, options, scattering));
+    return begun(start_scattered_allreduce(group(), buffers, options, scattering));
   }
 
   std::unique_ptr<Operation> start(const BroadcastOptions& options) override {
     validate(options, size());
     if (size() == 1 || options.bytes == 0) return std::make_unique<CompleteOperation>();
-    if (shared_memory()) return begun(start_lane_broadcast(group_, lanes(), options));
+    if (shared_memory()) return begun(start_lane_broadcast(group(), lanes(), options));
     return begun(chooser_.spread(options.bytes) == Spread::tree ? start_tree_broadcast(network_parts(), options)
                                                                 : start_chain_broadcast(network_parts(), options));
   }
@@ -100,20 +100,20 @@ class AlgorithmicCommunicator final : public Communicator {
   std::unique_ptr<Operation> start(const AllgatherOptions& options) override {
     validate(options, size(), rank());
     if (size() == 1) return allgather_alone(options);
-    return begun(shared_memory() ? start_lane_allgather(group_, lanes(), options)
+    return begun(shared_memory() ? start_lane_allgather(group(), lanes(), options)
                                  : start_ring_allgather(network_parts(), options));
   }
 
   std::unique_ptr<Operation> start(const ReduceScatterOptions& options) override {
     validate(options, size(), rank());
     if (size() == 1) return reduce_scatter_alone(options);
-    return begun(shared_memory() ? start_lane_reduce_scatter(group_, lanes(), options)
+    return begun(shared_memory() ? start_lane_reduce_scatter(group(), lanes(), options)
                                  : start_ring_reduce_scatter(network_parts(), options));
   }
 
   std::unique_ptr<Operation> start_barrier() override {
     if (size() == 1) return std::make_unique<CompleteOperation>();
-    return begun(shared_memory() ? start_lane_barrier(group_, lanes()) : start_dissemination_barrier(network_parts()));
+    return begun(shared_memory() ? start_lane_barrier(group(), lanes()) : start_dissemination_barrier(network_parts()));
   }
 
   std::vector<std::unique_ptr<RegisteredBuffer>> allocate(std::span<const std::size_t> sizes,
@@ -127,39 +127,21 @@ class AlgorithmicCommunicator final : public Communicator {
     return chooser_.select(options).choice;
   }
 
-  // Shared memory rings no bell: while something waits there, sleep only shortly.
-  void wait_for_activity(std::chrono::microseconds at_most) override {
-    constexpr std::chrono::microseconds kNap{100};
-    parts_.transport->wait_for_activity(shared_memory() ? std::min(at_most, kNap) : at_most);
-  }
-  [[nodiscard]] bool moved() noexcept override { return std::exchange(group_->moved, false); }
-
- protected:
-  void progress() override {
-    if (group_->pending.size() > 1) group_->advance_all();
-  }
-  [[nodiscard]] int spin_iterations() const noexcept override { return spin_iterations_; }
-  // A peer far away is not hastened by it, and not every scheduler gives the core to whom it was meant for.
-  [[nodiscard]] std::chrono::microseconds yield_time() const noexcept override {
-    return shared_memory() ? Communicator::yield_time() : std::chrono::microseconds(100);
-  }
-
  private:
-  [[nodiscard]] bool shared_memory() const noexcept { return chooser_.surroundings().shared_memory; }
-
-  // Lets a new operation show its data at once. An error is kept by the operation and comes back from its advance().
-  std::unique_ptr<Operation> begun(std::unique_ptr<Operation> operation) {
-    try {
-      operation->advance();
-    } catch (const Error&) {
-    }
-    return operation;
+  // A look at a network costs more than yielding, and whoever is to answer may wait for this core.
+  static Waiting waiting(const AlgorithmicParts& parts, const Surroundings& surroundings) {
+    const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
+    const bool alone = surroundings.shared_memory && static_cast<unsigned>(surroundings.size) <= cores;
+    return {.in_shared_memory = surroundings.shared_memory,
+            .far_away = !surroundings.shared_memory,
+            .spin_iterations = alone ? parts.spin_iterations : std::min(parts.spin_iterations, 50)};
   }
+  [[nodiscard]] bool shared_memory() const noexcept { return chooser_.surroundings().shared_memory; }
 
   NetworkParts network_parts() {
     const transport::Tag tag = parts_.first_tag + next_tag_;
     next_tag_ = (next_tag_ + kTagsPerOperation) % parts_.tag_count;
-    return {group_, tag, parts_.ring_segment_bytes};
+    return {group(), tag, parts_.ring_segment_bytes};
   }
 
   // Made by allocate(), or when first needed; all ranks come by here in the same order.
@@ -169,9 +151,7 @@ class AlgorithmicCommunicator final : public Communicator {
   }
 
   AlgorithmicParts parts_;
-  std::shared_ptr<Group> group_;
   Chooser chooser_;
-  int spin_iterations_ = 0;
   transport::Tag next_tag_ = 0;
   std::shared_ptr<Lanes> lanes_;  // shared with operations, which may be abandoned and then outlive this
 };
@@ -179,7 +159,7 @@ class AlgorithmicCommunicator final : public Communicator {
 }  // namespace
 
 std::unique_ptr<Communicator> make_algorithmic(const AlgorithmicParts& parts) {
-  return std::make_unique<AlgorithmicCommunicator>(parts);
+  return std::make_unique<AlgorithmicCommunicator>(parts, surroundings_of(parts));
 }
 
 }  // namespace kolo::comm

@@ -31,7 +31,9 @@
 #include <bit>
 #include <limits>
 
+#include "collectives/double_tree.h"
 #include "collectives/lanes.h"
+#include "comm/hosted_allreduce.h"
 
 namespace kolo::comm {
 namespace {
@@ -102,11 +104,13 @@ double halving_doubling_cost(double bytes, const Surroundings& at, const CostCon
 }
 
 double tree_cost(double bytes, const Surroundings& at, const CostConstants& constants) {
-  constexpr double kSmallestShare = 16 * 1024;  // double_tree.cpp
+  constexpr double kSmallestShare = collectives::TreeShares::kSmallestShare;
+  constexpr double kSegments = collectives::TreeShares::kSegmentsPerShare;
   const int depth = ceil_log2(at.size);
   const bool two = bytes >= 2 * kSmallestShare;
   const double share = two ? bytes / 2 : bytes;
-  const double segment = std::min({share, static_cast<double>(at.segment_bytes), std::max(kSmallestShare, share / 8)});
+  const double segment =
+      std::min({share, static_cast<double>(at.segment_bytes), std::max(kSmallestShare, share / kSegments)});
   const double sent = at.size == 2 ? bytes : at.size == 3 ? 1.5 * bytes : 2 * bytes;
   const double factor = at.size == 2 ? 1 : constants.partner_factor;
   Path path(at, constants);
@@ -150,11 +154,11 @@ double direct_cost(Way way, double bytes, const Surroundings& at, const CostCons
 // In the host each lane's share is summed and, at the end, handed round: twice the work of one direct allreduce.
 // Across, shares travel in pieces (hosted_allreduce.cpp).
 double hierarchical_cost(const Load& load, const Surroundings& at, const CostConstants& constants) {
-  constexpr std::size_t kOneLaneBytes = 4096;
-  constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+  constexpr std::size_t kPieceBytes = HostedAllreduce::kPieceBytes;
+  const bool one_lane = load.bytes <= HostedAllreduce::kOneLaneBytes;
   Surroundings outer = across(at);
-  if (load.bytes <= kOneLaneBytes) outer.sharing = at.sharing;
-  const std::size_t lanes = load.bytes <= kOneLaneBytes ? 1 : static_cast<std::size_t>(at.lanes);
+  if (one_lane) outer.sharing = at.sharing;
+  const std::size_t lanes = one_lane ? 1 : static_cast<std::size_t>(at.lanes);
   const std::size_t share = (load.bytes + lanes - 1) / lanes;
   const Load piece{std::min(share, kPieceBytes), load.flags};
   double best = std::numeric_limits<double>::infinity();

@@ -11,33 +11,26 @@
 #include <cstring>
 #include <numeric>
 
+#include "comm/host_blocks.h"
 #include "comm/staged_operation.h"
 
 namespace kolo::comm {
 namespace {
 
-using collectives::part_of;
 using collectives::Range;
 using Where = StagedOperation::Where;
-using Counts = std::vector<std::size_t>;
+using Counts = HostBlocks::Counts;
 
 std::size_t sum(const Counts& counts) { return std::accumulate(counts.begin(), counts.end(), std::size_t{0}); }
 
 class Gather {
  public:
   Gather(Hierarchy& hierarchy, const AllgatherOptions& options)
-      : hierarchy_(hierarchy), options_(options), of_lanes_(hierarchy.neighbours().size(), 0) {
-    for (const Rank rank : hierarchy.neighbours()) of_neighbours_.push_back(count(rank));
-    for (std::size_t h = 0; h < hierarchy.hosts(); ++h) {
-      std::size_t bytes = 0;
-      for (const Rank rank : hierarchy.ranks_of(h)) bytes += count(rank);
-      blocks_.push_back(bytes);
-      of_hosts_.push_back(part(h, hierarchy.local()).size());
-      for (std::size_t lane = 0; lane < hierarchy.lanes(); ++lane) of_lanes_[lane] += part(h, lane).size();
-    }
-    block_.resize(blocks_[hierarchy.host()]);
-    if (hierarchy.in_a_lane()) lane_.resize(sum(of_hosts_));
-    all_.resize(sum(blocks_));
+      : hierarchy_(hierarchy), options_(options), blocks_(hierarchy, options.counts, collectives::kCacheLine) {
+    for (const Rank rank : hierarchy.neighbours()) of_neighbours_.push_back(blocks_.count(rank));
+    block_.resize(blocks_.blocks()[hierarchy.host()]);
+    if (hierarchy.in_a_lane()) lane_.resize(sum(blocks_.of_hosts()));
+    all_.resize(sum(blocks_.blocks()));
   }
 
   [[nodiscard]] std::unique_ptr<Operation> collect() {
@@ -45,11 +38,11 @@ class Gather {
   }
   [[nodiscard]] std::unique_ptr<Operation> cross() {
     if (!hierarchy_.in_a_lane()) return nullptr;
-    const Range mine = part(hierarchy_.host(), hierarchy_.local());
-    return hierarchy_.across().start(AllgatherOptions{block_.data() + mine.begin, of_hosts_, lane_.data()});
+    const Range mine = blocks_.part(hierarchy_.host(), hierarchy_.local());
+    return hierarchy_.across().start(AllgatherOptions{block_.data() + mine.begin, blocks_.of_hosts(), lane_.data()});
   }
   [[nodiscard]] std::unique_ptr<Operation> spread() {
-    return hierarchy_.inside().start(AllgatherOptions{lane_.data(), of_lanes_, all_.data()});
+    return hierarchy_.inside().start(AllgatherOptions{lane_.data(), blocks_.of_lanes(), all_.data()});
   }
   // all_ goes through lane by lane and host by host: the parts of a block make it up again, and then its ranks follow
   // each other.
@@ -59,42 +52,30 @@ class Gather {
     for (std::size_t lane = 0; lane < hierarchy_.lanes(); ++lane) {
       for (std::size_t h = 0; h < hierarchy_.hosts(); ++h) {
         read[h].push_back(at);
-        at += part(h, lane).size();
+        at += blocks_.part(h, lane).size();
       }
     }
     for (std::size_t h = 0; h < hierarchy_.hosts(); ++h) {
-      std::vector<std::byte> block(blocks_[h]);
+      std::vector<std::byte> block(blocks_.blocks()[h]);
       for (std::size_t lane = 0; lane < hierarchy_.lanes(); ++lane) {
-        const Range bytes = part(h, lane);
+        const Range bytes = blocks_.part(h, lane);
         if (bytes.size() != 0) std::memcpy(block.data() + bytes.begin, all_.data() + read[h][lane], bytes.size());
       }
       std::size_t taken = 0;
       for (const Rank rank : hierarchy_.ranks_of(h)) {
-        if (count(rank) != 0) std::memcpy(options_.output + offset(rank), block.data() + taken, count(rank));
-        taken += count(rank);
+        const std::size_t bytes = blocks_.count(rank);
+        if (bytes != 0) std::memcpy(options_.output + blocks_.before(rank), block.data() + taken, bytes);
+        taken += bytes;
       }
     }
     return nullptr;
   }
 
  private:
-  [[nodiscard]] std::size_t count(Rank rank) const { return options_.counts[static_cast<std::size_t>(rank)]; }
-  [[nodiscard]] std::size_t offset(Rank rank) const {
-    return std::accumulate(options_.counts.begin(), options_.counts.begin() + rank, std::size_t{0});
-  }
-  // Of a host's block; empty where there is no such lane.
-  [[nodiscard]] Range part(std::size_t host, std::size_t lane) const {
-    if (lane >= hierarchy_.lanes()) return {};
-    return part_of(blocks_[host], static_cast<int>(hierarchy_.lanes()), static_cast<int>(lane),
-                   collectives::kCacheLine);
-  }
-
   Hierarchy& hierarchy_;  // kept alive by the operation
   AllgatherOptions options_;
+  HostBlocks blocks_;     // in bytes; of_lanes() is what each local rank has after crossing
   Counts of_neighbours_;  // bytes of each rank of this host
-  Counts blocks_;         // bytes of each host
-  Counts of_hosts_;       // bytes of each host's part in this rank's lane
-  Counts of_lanes_;       // bytes that each local rank has after crossing
   std::vector<std::byte> block_;
   std::vector<std::byte> lane_;
   std::vector<std::byte> all_;

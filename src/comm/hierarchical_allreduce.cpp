@@ -75,10 +75,7 @@ class PrivateAllreduce final : public QueuedMachine {
     static_cast<void>(work->advance());
   }
 
-  [[nodiscard]] bool vetoed() const {
-    const FlagWords& flags = options_.flags;
-    return complete_ == 0 && !flags.words.empty() && (flags.words[0] & flags.veto) != 0;
-  }
+  [[nodiscard]] bool vetoed() const { return complete_ == 0 && options_.flags.vetoed(); }
 
   [[nodiscard]] Range chunk(std::size_t index) const {
     const std::size_t begin = std::min(options_.count, index * chunk_);

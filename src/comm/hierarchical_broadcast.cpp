@@ -13,7 +13,7 @@
 namespace kolo::comm {
 namespace {
 
-using collectives::part_of;
+using collectives::kCacheLine;
 using collectives::Range;
 using Where = StagedOperation::Where;
 
@@ -23,10 +23,7 @@ struct Broadcast {
   std::vector<std::size_t> parts;  // bytes of each local rank's part
 
   [[nodiscard]] bool at_root() const { return hierarchy->host_of(options.root) == hierarchy->host(); }
-  [[nodiscard]] Range part() const {
-    return part_of(options.bytes, static_cast<int>(hierarchy->lanes()), static_cast<int>(hierarchy->local()),
-                   collectives::kCacheLine);
-  }
+  [[nodiscard]] Range part() const { return hierarchy->part_of_lane(options.bytes, hierarchy->local(), kCacheLine); }
 
   [[nodiscard]] std::unique_ptr<Operation> at_the_root() const {
     if (!at_root()) return nullptr;
@@ -52,9 +49,7 @@ std::unique_ptr<Operation> start_hierarchical_broadcast(const HierarchyPtr& hier
   auto work = std::make_shared<Broadcast>(Broadcast{hierarchy.get(), options, {}});
   work->parts.assign(hierarchy->neighbours().size(), 0);
   for (std::size_t lane = 0; lane < hierarchy->lanes(); ++lane) {
-    work->parts[lane] =
-        part_of(options.bytes, static_cast<int>(hierarchy->lanes()), static_cast<int>(lane), collectives::kCacheLine)
-            .size();
+    work->parts[lane] = hierarchy->part_of_lane(options.bytes, lane, kCacheLine).size();
   }
   std::vector<StagedOperation::Stage> stages;
   stages.push_back({Where::inside, [work] { return work->at_the_root(); }});

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "comm/complete_operation.h"
+#include "comm/group_communicator.h"
 #include "comm/hierarchy.h"
 #include "comm/select.h"
 #include "comm/validate.h"
@@ -28,23 +29,20 @@ class FlatOperation final : public collectives::Machine {
   std::unique_ptr<Operation> operation_;
 };
 
-class HierarchicalCommunicator final : public Communicator {
+class HierarchicalCommunicator final : public GroupCommunicator {
  public:
-  explicit HierarchicalCommunicator(const HierarchicalParts& parts)
-      : parts_(parts.whole),
+  HierarchicalCommunicator(const HierarchicalParts& parts, HierarchyPtr hierarchy)
+      : GroupCommunicator(hierarchy->group(), waiting(parts.whole.spin_iterations)),
+        parts_(parts.whole),
         may_be_flat_(parts.may_be_flat),
-        hierarchy_(std::make_shared<Hierarchy>(with_half_the_tags(parts))),
+        hierarchy_(std::move(hierarchy)),
         chooser_(surroundings_of(*hierarchy_, parts.whole), parts.whole.costs) {
     parts_.first_tag += parts.whole.tag_count / 2;
     parts_.tag_count -= parts.whole.tag_count / 2;
     parts_.shared_memory = nullptr;
     parts_.hosts = static_cast<int>(parts.hosts.size());
     flat_ = make_algorithmic(parts_);
-    spin_iterations_ = std::min(parts_.spin_iterations, 20);  // as over any network
   }
-
-  [[nodiscard]] Rank rank() const noexcept override { return parts_.transport->rank(); }
-  [[nodiscard]] int size() const noexcept override { return parts_.transport->size(); }
 
   std::unique_ptr<Operation> start(const AllreduceOptions& options) override {
     validate(options);
@@ -54,7 +52,7 @@ class HierarchicalCommunicator final : public Communicator {
       hierarchy_->prepare(parts_.timeout);  // waits for ranks, so before anything is in flight
     }
     if (is_flat(options)) {
-      return std::make_unique<FlatOperation>(hierarchy_->group(), flat_->start(without_buffer(options)));
+      return std::make_unique<FlatOperation>(group(), flat_->start(without_buffer(options)));
     }
     if (options.count == 0 && options.flags.words.empty()) return std::make_unique<CompleteOperation>();
     return begun(start_hierarchical_allreduce(hierarchy_, options));
@@ -105,27 +103,10 @@ class HierarchicalCommunicator final : public Communicator {
     return choice;
   }
 
-  // Shared memory rings no bell: sleep only shortly.
-  void wait_for_activity(std::chrono::microseconds at_most) override {
-    constexpr std::chrono::microseconds kNap{100};
-    parts_.transport->wait_for_activity(std::min(at_most, kNap));
-  }
-  [[nodiscard]] bool moved() noexcept override { return std::exchange(hierarchy_->group()->moved, false); }
-
- protected:
-  void progress() override {
-    if (hierarchy_->group()->pending.size() > 1) hierarchy_->group()->advance_all();
-  }
-  [[nodiscard]] int spin_iterations() const noexcept override { return spin_iterations_; }
-  [[nodiscard]] std::chrono::microseconds yield_time() const noexcept override {
-    return std::chrono::microseconds(100);
-  }
-
  private:
-  // The first half is the hierarchy's, the second that of operations over the whole group.
-  static HierarchicalParts with_half_the_tags(HierarchicalParts parts) {
-    parts.whole.tag_count /= 2;
-    return parts;
+  // As over any network, but that there is shared memory, too.
+  static Waiting waiting(int spin_iterations) {
+    return {.in_shared_memory = true, .far_away = true, .spin_iterations = std::min(spin_iterations, 20)};
   }
   // Another way over the whole group: asked for, or cheaper. Then flat_, which knows all the others, chooses the same.
   [[nodiscard]] bool is_flat(const AllreduceOptions& options) const {
@@ -145,27 +126,20 @@ class HierarchicalCommunicator final : public Communicator {
     return options;
   }
 
-  // Lets a new operation show its data at once. An error is kept by the operation and comes back from its advance().
-  std::unique_ptr<Operation> begun(std::unique_ptr<Operation> operation) {
-    try {
-      operation->advance();
-    } catch (const Error&) {
-    }
-    return operation;
-  }
-
   AlgorithmicParts parts_;  // of flat_
   bool may_be_flat_;
   HierarchyPtr hierarchy_;
   Chooser chooser_;
   std::unique_ptr<Communicator> flat_;
-  int spin_iterations_ = 0;
 };
 
 }  // namespace
 
 std::unique_ptr<Communicator> make_hierarchical(const HierarchicalParts& parts) {
-  return std::make_unique<HierarchicalCommunicator>(parts);
+  // The first half of the tags is the hierarchy's, the second that of operations over the whole group.
+  HierarchicalParts first_half = parts;
+  first_half.whole.tag_count /= 2;
+  return std::make_unique<HierarchicalCommunicator>(parts, std::make_shared<Hierarchy>(first_half));
 }
 
 }  // namespace kolo::comm

@@ -12,6 +12,7 @@
 #include <numeric>
 
 #include "collectives/widen.h"
+#include "comm/host_blocks.h"
 #include "comm/staged_operation.h"
 
 namespace kolo::comm {
@@ -19,7 +20,7 @@ namespace {
 
 using namespace collectives;
 using Where = StagedOperation::Where;
-using Counts = std::vector<std::size_t>;
+using Counts = HostBlocks::Counts;
 
 class Scatter {
  public:
@@ -29,33 +30,25 @@ class Scatter {
         wide_(needs_wide_sums(options.dtype, options.op)),
         sum_(partial_reduction(options.dtype, options.op)),
         element_(size_of(sum_.dtype)),
-        of_lanes_(hierarchy.neighbours().size(), 0),
+        blocks_(hierarchy, options.counts, line_grain(sum_.dtype)),
         pieces_(hierarchy.neighbours().size(), 0) {
-    for (std::size_t h = 0; h < hierarchy.hosts(); ++h) {
-      std::size_t block = 0;
-      for (const Rank rank : hierarchy.ranks_of(h)) block += count(rank);
-      blocks_.push_back(block);
-      of_hosts_.push_back(part(h, hierarchy.local()).size());
-      for (std::size_t lane = 0; lane < hierarchy.lanes(); ++lane) of_lanes_[lane] += part(h, lane).size();
-    }
     for (std::size_t lane = 0; lane < hierarchy.lanes(); ++lane) {
-      const std::size_t bytes = part(hierarchy.host(), lane).size() * element_;
-      pieces_[lane] = bytes;
+      pieces_[lane] = blocks_.part(hierarchy.host(), lane).size() * element_;
     }
-    section_.resize(of_lanes_[hierarchy.local()] * element_);
+    section_.resize(blocks_.of_lanes()[hierarchy.local()] * element_);
     piece_.resize(pieces_[hierarchy.local()]);
-    block_.resize(blocks_[hierarchy.host()] * element_);
+    block_.resize(blocks_.blocks()[hierarchy.host()] * element_);
   }
 
   [[nodiscard]] std::unique_ptr<Operation> inside() {
     sort();
     return hierarchy_.inside().start(
-        ReduceScatterOptions{sorted_.data(), of_lanes_, section_.data(), sum_.dtype, sum_.op});
+        ReduceScatterOptions{sorted_.data(), blocks_.of_lanes(), section_.data(), sum_.dtype, sum_.op});
   }
   [[nodiscard]] std::unique_ptr<Operation> across() {
     if (!hierarchy_.in_a_lane()) return nullptr;
     return hierarchy_.across().start(
-        ReduceScatterOptions{section_.data(), of_hosts_, piece_.data(), sum_.dtype, sum_.op});
+        ReduceScatterOptions{section_.data(), blocks_.of_hosts(), piece_.data(), sum_.dtype, sum_.op});
   }
   [[nodiscard]] std::unique_ptr<Operation> spread() {
     return hierarchy_.inside().start(AllgatherOptions{piece_.data(), pieces_, block_.data()});
@@ -63,30 +56,26 @@ class Scatter {
 
   std::unique_ptr<Operation> take_own() {
     std::size_t before = 0;
-    for (std::size_t i = 0; i < hierarchy_.local(); ++i) before += count(hierarchy_.neighbours()[i]);
-    const std::size_t mine = count(hierarchy_.neighbours()[hierarchy_.local()]);
+    for (std::size_t i = 0; i < hierarchy_.local(); ++i) before += blocks_.count(hierarchy_.neighbours()[i]);
+    const std::size_t mine = blocks_.count(hierarchy_.neighbours()[hierarchy_.local()]);
     if (mine == 0) return nullptr;
     std::byte* own = block_.data() + before * element_;
     const std::byte* const sum = own;
-    combine({sum_.dtype, options_.op}, {&sum, 1}, wide_ ? own : options_.output, mine, true, hierarchy_.size());
+    std::byte* const output = wide_ ? own : options_.output;
+    combine({sum_.dtype, options_.op}, {&sum, 1}, {&output, 1}, mine, {true, hierarchy_.size()});
     if (wide_) narrow(reinterpret_cast<const std::int64_t*>(own), options_.dtype, mine, options_.output);
     return nullptr;
   }
 
  private:
-  [[nodiscard]] std::size_t count(Rank rank) const { return options_.counts[static_cast<std::size_t>(rank)]; }
-  [[nodiscard]] Range part(std::size_t host, std::size_t lane) const {
-    if (lane >= hierarchy_.lanes()) return {};
-    return part_of(blocks_[host], static_cast<int>(hierarchy_.lanes()), static_cast<int>(lane), line_grain(sum_.dtype));
-  }
-
   void sort() {
     std::vector<std::vector<std::byte>> blocks;
     for (std::size_t h = 0; h < hierarchy_.hosts(); ++h) blocks.push_back(block_of(h));
-    sorted_.reserve(std::accumulate(of_lanes_.begin(), of_lanes_.end(), std::size_t{0}) * element_);
+    const Counts& of_lanes = blocks_.of_lanes();
+    sorted_.reserve(std::accumulate(of_lanes.begin(), of_lanes.end(), std::size_t{0}) * element_);
     for (std::size_t lane = 0; lane < hierarchy_.lanes(); ++lane) {
       for (std::size_t h = 0; h < hierarchy_.hosts(); ++h) {
-        const Range elements = part(h, lane);
+        const Range elements = blocks_.part(h, lane);
         const std::byte* from = blocks[h].data();
         sorted_.insert(sorted_.end(), from + elements.begin * element_, from + elements.end * element_);
       }
@@ -95,18 +84,17 @@ class Scatter {
 
   // This rank's contribution to what the ranks of `host` receive.
   [[nodiscard]] std::vector<std::byte> block_of(std::size_t host) const {
-    std::vector<std::byte> block(blocks_[host] * element_);
+    std::vector<std::byte> block(blocks_.blocks()[host] * element_);
     std::byte* to = block.data();
     for (const Rank rank : hierarchy_.ranks_of(host)) {
-      const std::size_t before =
-          std::accumulate(options_.counts.begin(), options_.counts.begin() + rank, std::size_t{0});
-      const std::byte* from = options_.input + before * size_of(options_.dtype);
+      const std::size_t count = blocks_.count(rank);
+      const std::byte* from = options_.input + blocks_.before(rank) * size_of(options_.dtype);
       if (wide_) {
-        widen(from, options_.dtype, count(rank), reinterpret_cast<std::int64_t*>(to));
-      } else if (count(rank) != 0) {
-        std::memcpy(to, from, count(rank) * element_);
+        widen(from, options_.dtype, count, reinterpret_cast<std::int64_t*>(to));
+      } else if (count != 0) {
+        std::memcpy(to, from, count * element_);
       }
-      to += count(rank) * element_;
+      to += count * element_;
     }
     return block;
   }
@@ -116,9 +104,7 @@ class Scatter {
   bool wide_;
   Reduction sum_;
   std::size_t element_;  // bytes, of the sums
-  Counts blocks_;        // elements that each host receives
-  Counts of_hosts_;      // elements of each host in this rank's section
-  Counts of_lanes_;      // elements of each local rank's section
+  HostBlocks blocks_;    // in elements, by who receives them; of_lanes() are the sections
   Counts pieces_;        // bytes of this host's block that each local rank has after crossing
   std::vector<std::byte> sorted_;
   std::vector<std::byte> section_;

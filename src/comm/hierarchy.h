@@ -37,6 +37,11 @@ class Hierarchy {
   [[nodiscard]] int size() const noexcept { return static_cast<int>(places_.size()); }
   [[nodiscard]] std::size_t lanes() const noexcept { return lanes_; }
   [[nodiscard]] bool in_a_lane() const noexcept { return local_ < lanes_; }
+  // What a lane moves of `count` elements; empty where there is no such lane. Begins on a multiple of `grain`.
+  [[nodiscard]] collectives::Range part_of_lane(std::size_t count, std::size_t lane, std::size_t grain) const {
+    if (lane >= lanes_) return {};
+    return collectives::part_of(count, static_cast<int>(lanes_), static_cast<int>(lane), grain);
+  }
 
   [[nodiscard]] Communicator& inside() { return *inside_; }  // the ranks of this host, by local rank
   [[nodiscard]] Communicator& across() { return *across_; }  // this rank's lane, by host. REQUIRES: in_a_lane()

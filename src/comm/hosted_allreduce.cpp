@@ -37,10 +37,8 @@ namespace {
 
 using namespace collectives;
 
-constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 constexpr std::size_t kPiecesInFlight = 4;
 constexpr std::size_t kQuantumBytes = 256 * 1024;  // of local work in one advance(), as in the direct algorithm
-constexpr std::size_t kOneLaneBytes = 4096;        // up to here one lane carries everything: fewer messages
 
 Reduction sum_of(const AllreduceOptions& options) {
   Reduction sum = partial_reduction(options.dtype, options.op);
@@ -50,7 +48,7 @@ Reduction sum_of(const AllreduceOptions& options) {
 
 Range slice_of(const AllreduceOptions& options, const Hierarchy& hierarchy) {
   const std::size_t bytes = options.count * size_of(options.dtype);
-  const std::size_t lanes = bytes <= kOneLaneBytes ? 1 : hierarchy.lanes();
+  const std::size_t lanes = bytes <= HostedAllreduce::kOneLaneBytes ? 1 : hierarchy.lanes();
   if (hierarchy.local() >= lanes) return {};
   return part_of(options.count, static_cast<int>(lanes), static_cast<int>(hierarchy.local()),
                  line_grain(options.dtype));
@@ -62,7 +60,7 @@ std::string explain_across(Hierarchy& hierarchy, const AllreduceOptions& options
   AllreduceOptions piece;
   piece.dtype = sum_of(options).dtype;
   piece.op = sum_of(options).op;
-  piece.count = std::min(slice_of(options, hierarchy).size(), kPieceBytes / size_of(piece.dtype));
+  piece.count = std::min(slice_of(options, hierarchy).size(), HostedAllreduce::kPieceBytes / size_of(piece.dtype));
   return hierarchy.across().explain(piece).reason;
 }
 
@@ -132,11 +130,6 @@ void HostedAllreduce::end_exchange() {
   }
   meeting_.depart();
   phase_ = Phase::done;
-}
-
-bool HostedAllreduce::vetoed() const {
-  const FlagWords& flags = options_.flags;
-  return flags_known_ && !flags.words.empty() && (flags.words[0] & flags.veto) != 0;
 }
 
 bool HostedAllreduce::launched() const noexcept {
@@ -231,18 +224,10 @@ void HostedAllreduce::write_quantum(Piece& piece) {
   const std::span<std::byte* const> outputs = columns(piece.at);
   const std::byte* const input = from;
   const std::size_t working_set = outputs.size() * options_.count * element_;
-  kernels::ReduceArguments arguments;
-  arguments.inputs = {&input, 1};
-  arguments.outputs = wide_ ? std::span<std::byte* const>(&from, 1) : outputs;
-  arguments.count = count;
-  arguments.dtype = sum_.dtype;
-  if (options_.op == ReduceOp::average && options_.dtype != DType::boolean) {
-    arguments.op = ReduceOp::average;
-    arguments.divisor = hierarchy_->size();
-  }
-  arguments.postscale = options_.postscale;
-  arguments.streaming = !wide_ && working_set > last_level_cache_bytes();
-  kernels::reduce(arguments);
+  Reduction whole = reduction_of(options_);
+  whole.dtype = sum_.dtype;
+  combine(whole, {&input, 1}, wide_ ? std::span<std::byte* const>(&from, 1) : outputs, count,
+          {true, hierarchy_->size(), !wide_ && working_set > last_level_cache_bytes()});
   for (std::byte* output : wide_ ? outputs : std::span<std::byte* const>{}) {
     narrow(reinterpret_cast<const std::int64_t*>(from), options_.dtype, count, output);
   }

@@ -12,6 +12,9 @@ namespace kolo::comm {
 // A piece of other operations, not one itself: advanced from the group's turn. `options.data` lies in `buffer`.
 class HostedAllreduce {
  public:
+  static constexpr std::size_t kPieceBytes = std::size_t{1} << 20;  // of a slice, which travel together
+  static constexpr std::size_t kOneLaneBytes = 4096;  // up to here one lane carries everything: fewer messages
+
   HostedAllreduce(HierarchyPtr hierarchy, std::shared_ptr<collectives::DirectBuffer> buffer,
                   const AllreduceOptions& options);
   ~HostedAllreduce();
@@ -39,7 +42,7 @@ class HostedAllreduce {
   void begin_exchange();
   bool exchange();
   void end_exchange();
-  [[nodiscard]] bool vetoed() const;
+  [[nodiscard]] bool vetoed() const noexcept { return flags_known_ && options_.flags.vetoed(); }
   void receive();
   void work();
   void reduce_quantum(Piece& piece);

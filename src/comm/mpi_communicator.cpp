@@ -144,7 +144,7 @@ class MpiCommunicator final : public Communicator {
     check_mpi(MPI_Allreduce(MPI_IN_PLACE, flags.words.data(), static_cast<int>(flags.words.size()), MPI_UINT64_T,
                             MPI_BOR, comm_.get()),
               "MPI_Allreduce");
-    return (flags.words[0] & flags.veto) != 0;
+    return flags.vetoed();
   }
 
   void allreduce_native(std::byte* data, std::size_t count, DType dtype, ReduceOp op) {
@@ -171,15 +171,7 @@ class MpiCommunicator final : public Communicator {
     const bool average = options.op == ReduceOp::average && dtype != DType::boolean;
     if (count == 0 || (!average && options.postscale == 1.0)) return;
     const std::byte* const input = data;
-    kernels::ReduceArguments arguments;
-    arguments.inputs = {&input, 1};
-    arguments.outputs = {&data, 1};
-    arguments.count = count;
-    arguments.dtype = dtype;
-    arguments.op = average ? ReduceOp::average : ReduceOp::sum;
-    arguments.divisor = average ? size() : 1;
-    arguments.postscale = options.postscale;
-    kernels::reduce(arguments);
+    collectives::combine({dtype, options.op, 1.0, options.postscale}, {&input, 1}, {&data, 1}, count, {true, size()});
   }
 
   void reduce_halves(const AllreduceOptions& options) {

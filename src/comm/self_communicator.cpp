@@ -12,9 +12,7 @@
 namespace kolo::comm {
 
 std::unique_ptr<Operation> allreduce_alone(const AllreduceOptions& options) {
-  const FlagWords& flags = options.flags;
-  const bool veto = !flags.words.empty() && (flags.words[0] & flags.veto) != 0;
-  if (!veto && options.count != 0 && (options.prescale != 1.0 || options.postscale != 1.0)) {
+  if (!options.flags.vetoed() && options.count != 0 && (options.prescale != 1.0 || options.postscale != 1.0)) {
     const std::byte* const input = options.data;
     collectives::reduction_of(options).run({&input, 1}, {&options.data, 1}, options.count);
   }

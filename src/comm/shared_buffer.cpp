@@ -1,5 +1,6 @@
 #include "comm/shared_buffer.h"
 
+#include "base/cache_line.h"
 #include "kolo/error.h"
 
 namespace kolo::comm {
@@ -7,9 +8,6 @@ namespace {
 
 using collectives::DirectBuffer;
 using collectives::DirectControl;
-using collectives::kCacheLine;
-
-std::size_t round_up(std::size_t bytes) { return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine; }
 
 }  // namespace
 
@@ -20,7 +18,7 @@ std::vector<std::unique_ptr<RegisteredBuffer>> allocate_shared_buffers(transport
   std::vector<std::unique_ptr<RegisteredBuffer>> buffers;
   if (sizes.empty()) return buffers;
   std::size_t total = 0;
-  for (const std::size_t bytes : sizes) total += sizeof(DirectControl) + round_up(bytes);
+  for (const std::size_t bytes : sizes) total += sizeof(DirectControl) + base::whole_lines(bytes);
   // Shared: the mapping lives until the last of its buffers, and of the operations on them, is gone.
   const std::shared_ptr<transport::SharedRegion> region = memory.allocate(total, timeout);
   std::size_t offset = 0;
@@ -33,7 +31,7 @@ std::vector<std::unique_ptr<RegisteredBuffer>> allocate_shared_buffers(transport
       buffer->memory.push_back(slot.data() + offset + sizeof(DirectControl));
     }
     buffers.push_back(std::make_unique<SharedBuffer>(std::move(buffer), memory.local_rank()));
-    offset += sizeof(DirectControl) + round_up(bytes);
+    offset += sizeof(DirectControl) + base::whole_lines(bytes);
   }
   return buffers;
 }

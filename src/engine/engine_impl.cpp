@@ -18,14 +18,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kFailTimeout = 10s;  // how long a failing rank stays to tell its peers
-constexpr auto kEchoTimeout = 2s;   // how long it waits for the root to have heard
-constexpr auto kWorkGrace = 6s;     // the engine's own deadline, which knows who is missing, comes first
-constexpr auto kPatrol = 20ms;      // without spare cores: how long callers may do the work themselves
-constexpr auto kNap = 100us;        // longest sleep of a waiter: shared memory rings no bell
-constexpr auto kShortNap = 30us;    // over MPI, where nothing wakes a sleeper: at first, then twice as long each time
-constexpr auto kLongNap = 1000us;
-constexpr auto kRespite = 100us;   // over MPI: what callers finish in this time needs no coordinator
+constexpr auto kFailTimeout = 10s;              // how long a failing rank stays to tell its peers
+constexpr auto kEchoTimeout = 2s;               // how long it waits for the root to have heard
+constexpr auto kWorkGrace = 6s;                 // the engine's own deadline, which knows who is missing, comes first
+constexpr auto kPatrol = 20ms;                  // without spare cores: how long callers may do the work themselves
+constexpr std::chrono::microseconds kNap{100};  // longest sleep of a waiter: shared memory rings no bell
+constexpr std::chrono::microseconds kLongNap{1000};  // where nothing is in shared memory
+constexpr auto kShortNap = 30us;   // over MPI, where nothing wakes a sleeper: at first, then twice as long each time
+constexpr auto kRespite = 100us;   // over a network: what callers finish in this time needs no coordinator
 constexpr int kLooksFarAway = 20;  // a look costs a system call there
 constexpr auto kHeartbeat = 50ms;  // of an idle coordinator: 20 looks a second cost nothing that can be measured
 constexpr auto kLinger = 50us;     // a burst of requests is listed together, if nobody waits for the first
@@ -128,9 +128,9 @@ void EngineImpl::start_coordinator() {
   const bool spare = cores() > static_cast<unsigned>(parts_.placement.local_size);
   CoordinatorParts coordinator;
   coordinator.pending = [this] { return pending(); };
-  // Over MPI it stays awake in any case: what is sent leaves, and what comes arrives, only while somebody looks.
-  const bool patrol = !parts_.over_mpi && mode != CoordinatorMode::always && !spare;
-  coordinator.patience = patrol ? std::chrono::microseconds(kPatrol) : parts_.over_mpi ? kRespite : 0us;
+  // Over a network it is there in any case: what is sent leaves, and what comes arrives, only while somebody looks.
+  const bool patrol = !parts_.over_network && mode != CoordinatorMode::always && !spare;
+  coordinator.patience = patrol ? std::chrono::microseconds(kPatrol) : parts_.over_network ? kRespite : 0us;
   coordinator.counters = parts_.counters;
   coordinator.interval = kHeartbeat;
   if (parts_.heartbeat) {
@@ -210,21 +210,23 @@ Work EngineImpl::enqueue(Submission submission) {
   return work;
 }
 
-// A transport is used by one thread at a time, also for waiting. Over MPI nothing would end the wait early: there
-// the lock is left to hooks meanwhile, and of two who wait the coordinator looks as rarely as may be. How long the next
+// A transport is used by one thread at a time, also for waiting; of two who wait the coordinator looks as rarely as may
+// be. Over MPI nothing would end the wait early: there the lock is left to hooks meanwhile. Returns how long the next
 // nap is to be, if nothing has moved by then.
 std::chrono::microseconds EngineImpl::nap(Visitor visitor, std::chrono::microseconds length) {
-  if (parts_.over_mpi) {
-    const auto longest = parts_.shared_memory != nullptr ? kNap : std::chrono::microseconds(kLongNap);
-    const bool spare = visitor == Visitor::coordinator && waiters_.load() > 0;
+  const auto longest = parts_.over_network && parts_.shared_memory == nullptr ? kLongNap : kNap;
+  const bool spare = visitor == Visitor::coordinator && waiters_.load() > 0;
+  if (!parts_.transport_wakes) {
     std::this_thread::sleep_for(spare ? longest : length);
     return std::min(2 * length, longest);
   }
   const std::unique_lock lock(progress_lock_, std::try_to_lock);
   if (lock.owns_lock()) {
-    parts_.transport->wait_for_activity(kNap);
+    napping_.store(true);
+    parts_.transport->wait_for_activity(longest);
+    napping_.store(false);
   } else {
-    std::this_thread::sleep_for(kNap);
+    std::this_thread::sleep_for(spare ? longest : kNap);
   }
   return length;
 }
@@ -290,7 +292,10 @@ bool EngineImpl::progress() { return try_advance(Visitor::hook); }
 
 bool EngineImpl::try_advance(Visitor visitor) {
   const std::unique_lock lock(progress_lock_, std::try_to_lock);
-  return lock.owns_lock() && advance(visitor);
+  if (lock.owns_lock()) return advance(visitor);
+  // Whoever sleeps on the transport has not seen what the hook brought.
+  if (visitor == Visitor::hook && napping_.load()) parts_.transport->wake();
+  return false;
 }
 
 bool EngineImpl::requests_settled() const {
@@ -308,9 +313,9 @@ bool EngineImpl::drive(Visitor visitor, const std::function<bool()>& done, std::
   const base::Deadline deadline(timeout);
   const bool crowded = cores() < static_cast<unsigned>(parts_.placement.local_size);
   const bool waiter = visitor == Visitor::waiter;
-  const int most = parts_.over_mpi ? (waiter ? kLooksFarAway : 0) : crowded ? 8 : parts_.config->spin_iterations;
+  const int most = parts_.over_network ? (waiter ? kLooksFarAway : 0) : crowded ? 8 : parts_.config->spin_iterations;
   const int spins = std::min(most, parts_.config->spin_iterations);
-  const int yields = parts_.over_mpi && !waiter ? 0 : kYields;
+  const int yields = parts_.over_network && !waiter ? 0 : kYields;
   std::chrono::microseconds length = kShortNap;
   bool in_time = true;
   if (waiter) waiters_.fetch_add(1);

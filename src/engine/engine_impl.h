@@ -38,8 +38,9 @@ struct EngineParts {
   const Config* config = nullptr;             // borrowed, as all below
   transport::Transport* transport = nullptr;  // null in a world of one
   transport::Tag control_tag = 0;
-  bool over_mpi = false;   // the transport moves inside its calls only, and wakes nobody
-  bool heartbeat = false;  // the coordinator may use the transport although nothing is pending
+  bool over_network = false;    // a look at the transport costs a system call, and nothing moves but by looks
+  bool transport_wakes = true;  // its wait_for_activity() ends when something comes
+  bool heartbeat = false;       // the coordinator may use the transport although nothing is pending
   transport::SharedMemory* shared_memory = nullptr;  // what `communicators` allocate from; null: none
   CommunicatorFactory communicators;
   telemetry::Counters* counters = nullptr;
@@ -189,7 +190,8 @@ class EngineImpl final : public Engine,
   std::atomic<int> active_{0};
   std::atomic<int> executing_{0};
   std::atomic<bool> kicked_{false};
-  std::atomic<int> waiters_{0};  // threads of the user's in drive()
+  std::atomic<int> waiters_{0};       // threads of the user's in drive()
+  std::atomic<bool> napping_{false};  // on the transport, with progress_lock_
   std::atomic<std::chrono::steady_clock::rep> last_request_{0};
   std::atomic<std::chrono::steady_clock::rep> changed_place_{
       std::chrono::steady_clock::now().time_since_epoch().count()};  // when one of the waiters came or went

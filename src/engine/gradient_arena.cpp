@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <map>
 
+#include "base/cache_line.h"
+
 namespace kolo::engine {
-namespace {
-
-constexpr std::size_t kLine = 64;
-
-}  // namespace
 
 std::vector<GradientArena::Size> GradientArena::sizes_of(const std::vector<GradientInfo>& table, std::size_t from) {
   std::map<std::size_t, std::size_t> counts;
@@ -20,7 +17,7 @@ std::vector<GradientArena::Size> GradientArena::sizes_of(const std::vector<Gradi
   for (const auto& [bytes, count] : counts) {
     Size size;
     size.bytes = bytes;
-    size.each = (bytes + kLine - 1) / kLine * kLine;
+    size.each = base::whole_lines(bytes);
     size.offset = offset;
     size.count = count;
     offset += size.each * size.count;

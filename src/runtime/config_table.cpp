@@ -76,6 +76,7 @@ std::string print_word(const Config& config) {
 
 // Enumerators by their name; the array is in the order of the enum.
 constexpr std::array<std::string_view, 3> kCoordinatorModes{"auto", "always", "never"};
+constexpr std::array<std::string_view, 3> kNetworks{"auto", "tcp", "mpi"};
 constexpr std::array<std::string_view, 2> kCostModels{"fixed", "measured"};
 constexpr std::array<std::string_view, 2> kSwitch{"off", "on"};
 constexpr std::array<std::string_view, 4> kLogLevels{"debug", "info", "warn", "error"};
@@ -115,9 +116,13 @@ constexpr ConfigRow kRows[] = {
     {"KOLO_MONITOR_TIMEOUT", "0, 100ms to 168h",
      "How long a rank may be silent (stopped, cut off) before it counts as lost. 0: for ever.", parse_silence,
      print_time<&Config::monitor_timeout>},
-    {"KOLO_MONITOR_INTERFACE", "auto, an interface's name, or a network as 10.0.0.0/24",
-     "Where the monitors of several hosts speak to each other; auto: in the first network that all hosts share.",
-     parse_word<&Config::monitor_interface>, print_word<&Config::monitor_interface>},
+    {"KOLO_NETWORK", "auto, tcp, mpi",
+     "What carries messages between hosts; auto: MPI where every host has an RDMA device, TCP elsewhere.",
+     parse_enum<&Config::network, kNetworks>, print_enum<&Config::network, kNetworks>},
+    {"KOLO_INTERFACE", "auto, an interface's name, or a network as 10.0.0.0/24",
+     "Where ranks of several hosts reach each other (the monitor, and messages over TCP); auto: in the first network "
+     "that all hosts share.",
+     parse_word<&Config::interface>, print_word<&Config::interface>},
     {"KOLO_COORDINATOR", "auto, always, never",
      "Who moves buckets forward: the coordinator thread too (always), only the callers (never), or as the free cores "
      "suggest (auto).",

@@ -44,9 +44,13 @@ std::unique_ptr<Context::Parts> runtime::make_process_parts(Config config,
                                                             const void* mpi_comm) {
   auto parts = make_parts(std::move(config), std::move(bootstrap));
   parts->watch = make_watch(*parts->bootstrap, parts->config, parts->logger);
+  if (parts->watch) {
+    parts->bootstrap->set_while_waiting([monitor = &parts->watch->monitor()] { monitor->liveness().require_whole(); });
+  }
   for (auto* wires : {&parts->user_wires, &parts->engine_wires}) {
     *wires = make_process_wires(*parts->bootstrap, mpi_comm, parts->counters, parts->config);
   }
+  parts->bootstrap->set_while_waiting({});  // it outlives the monitor
   return parts;
 }
 
@@ -97,9 +101,10 @@ void Context::Parts::start() {
   parts.transport = engine_wires.transport.get();
   parts.shared_memory = engine_wires.memory.get();
   parts.control_tag = runtime::take_tags(engine_wires, 1);
-  parts.over_mpi = engine_wires.over_mpi;
+  parts.over_network = engine_wires.way != runtime::Way::memory;
+  parts.transport_wakes = engine_wires.way != runtime::Way::mpi;
   // Over MPI a program that brought its own may be calling it at the same time.
-  parts.heartbeat = engine_wires.transport != nullptr && !engine_wires.over_mpi;
+  parts.heartbeat = engine_wires.transport != nullptr && parts.transport_wakes;
   parts.communicators = [this] { return runtime::make_communicator(engine_wires, config, counters); };
   parts.counters = &counters;
   parts.log = [this](LogLevel level, std::string_view line) { logger.write(level, line); };

@@ -1,16 +1,18 @@
 // What a Context does after a loss: who is left, and a new Context over those in the same processes.
 //
 //   old world 0 1 2 3 (2 died)       old ranks  0 1 3
-//                                    new ranks  0 1 2      in a MPI communicator, memory and tags of their own
+//                                    new ranks  0 1 2      with connections and memory of their own
 //
 // The survivors agree first (cluster/membership.h), and everybody who is to take part has come here before anything
-// collective begins: what comes next cannot wait for somebody who does not come, only for one who dies in between.
+// collective begins: what comes next cannot wait for somebody who does not come, only for one who dies in between. The
+// new world's first conversation goes over the old one's transport, which between the living works as before.
 #include <algorithm>
 #include <numeric>
 
-#include "cluster/make.h"
 #include "kolo/context.h"
 #include "runtime/context_parts.h"
+#include "transport/subset.h"
+#include "transport/transport_bootstrap.h"
 
 namespace kolo {
 namespace {
@@ -19,7 +21,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kMargin = std::chrono::seconds(10);
 constexpr milliseconds kLongestSetUp = std::chrono::seconds(60);
-constexpr std::uint64_t kGroupTags = 1U << 14;  // every MPI has as many
 
 // A rank whose answer is awaited may itself be silent, and is found so after this time.
 milliseconds patience(const Config& config) {
@@ -39,25 +40,32 @@ cluster::Monitor& monitor_of(const Context::Parts& parts) {
 }  // namespace
 
 std::vector<Rank> Context::survivors() {
-  const bool alone = size() == 1 || parts_->bootstrap->mpi_comm() == nullptr;
-  if (!alone) return monitor_of(*parts_).survivors(patience(parts_->config)).members;
+  if (size() > 1 && !parts_->bootstrap->of_threads()) {
+    return monitor_of(*parts_).survivors(patience(parts_->config)).members;
+  }
   std::vector<Rank> everybody(static_cast<std::size_t>(size()));
   std::iota(everybody.begin(), everybody.end(), 0);
   return everybody;
 }
 
 std::unique_ptr<Context> Context::create_over_survivors(Context& old, const Config& config) {
-  auto& monitor = monitor_of(*old.parts_);
+  Parts& parts = *old.parts_;
+  auto& monitor = monitor_of(parts);
   const auto agreement = monitor.survivors(patience(old.config()));
-  old.parts_->engine->stop();
+  parts.engine->stop();
   const auto limit = std::min(config.timeout, kLongestSetUp);
   monitor.gather(agreement, limit);
-  const auto still_whole = [&] { monitor.require_members(agreement); };
-  auto bootstrap = cluster::make_mpi_subworld(
-      {*old.parts_->bootstrap, agreement.members, static_cast<int>(agreement.epoch % kGroupTags), limit, still_whole});
-  const void* group = bootstrap->mpi_comm();
-  auto context = std::make_unique<Context>(runtime::make_process_parts(config, std::move(bootstrap), group));
-  context->parts_->bootstrap->set_while_waiting({});
+  const auto between = transport::make_subset(*parts.user_wires.transport, agreement.members);
+  transport::ConversationParts conversation;
+  conversation.transport = between.get();
+  conversation.tag = runtime::conversation_tag(parts.user_wires, agreement.epoch);
+  conversation.timeout = limit;
+  conversation.while_waiting = [&] { monitor.require_members(agreement); };
+  conversation.keep = [&](std::shared_ptr<void> memory) { parts.user_wires.kept.push_back(std::move(memory)); };
+  Config changed = config;
+  changed.network = Network::tcp;  // MPI is not to be relied on after a death
+  auto context = std::make_unique<Context>(runtime::make_process_parts(
+      std::move(changed), transport::make_transport_bootstrap(std::move(conversation)), nullptr));
   old.shutdown();
   return context;
 }

@@ -62,7 +62,7 @@ std::vector<engine::StallInquiry::Answer> Watch::answers(std::uint64_t question)
 std::unique_ptr<Watch> make_watch(cluster::Bootstrap& bootstrap, const Config& config,
                                   const telemetry::Logger& logger) {
   if (bootstrap.placement().size == 1 || !config.monitor) return nullptr;
-  return std::make_unique<Watch>(cluster::set_up_monitors(bootstrap, config.monitor_interface), config, logger);
+  return std::make_unique<Watch>(cluster::set_up_monitors(bootstrap, config.interface), config, logger);
 }
 
 }  // namespace kolo::runtime

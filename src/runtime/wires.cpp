@@ -7,6 +7,7 @@
 #include "comm/make.h"
 #include "comm/measure_costs.h"
 #include "kolo/error.h"
+#include "runtime/choose_network.h"
 #include "transport/make.h"
 
 namespace kolo::runtime {
@@ -14,6 +15,7 @@ namespace {
 
 // More operations than that of one communicator are never in flight.
 constexpr transport::Tag kTagsPerCommunicator = 256;
+constexpr transport::Tag kConversations = 256;  // two tags each, the last there are
 
 bool some_host_has_several(const Hosts& hosts) {
   return std::any_of(hosts.begin(), hosts.end(), [](const auto& ranks) { return ranks.size() > 1; });
@@ -54,9 +56,13 @@ Wires make_process_wires(cluster::Bootstrap& bootstrap, const void* mpi_comm, te
   if (some_host_has_several(wires.hosts)) {
     wires.memory = transport::make_process_shared_memory(bootstrap, timeout);
   }
-  wires.over_mpi = wires.hosts.size() > 1;
-  wires.transport =
-      wires.over_mpi ? transport::make_mpi(mpi_comm, counters) : transport::make_shm(bootstrap, *wires.memory, timeout);
+  if (wires.hosts.size() == 1) {
+    wires.transport = transport::make_shm(bootstrap, *wires.memory, timeout);
+    return wires;
+  }
+  wires.way = choose_network(bootstrap, config.network) == Network::mpi ? Way::mpi : Way::tcp;
+  wires.transport = wires.way == Way::mpi ? transport::make_mpi(mpi_comm, counters)
+                                          : transport::make_tcp(bootstrap, config.interface, counters);
   return wires;
 }
 
@@ -82,7 +88,7 @@ std::vector<Wires> make_thread_wires(const Hosts& hosts) {
 
 transport::Tag take_tags(Wires& wires, transport::Tag count) {
   if (wires.transport == nullptr) return 0;
-  const transport::Tag last = wires.transport->last_tag();
+  const transport::Tag last = wires.transport->last_tag() - 2 * kConversations;
   if (count > last || wires.next_tag > last - count) {
     throw BackendError("all " + std::to_string(last) +
                        " tags of the transport are taken: a communicator is made for each bucket of each new plan");
@@ -90,6 +96,10 @@ transport::Tag take_tags(Wires& wires, transport::Tag count) {
   const transport::Tag first = wires.next_tag;
   wires.next_tag += count;
   return first;
+}
+
+transport::Tag conversation_tag(const Wires& wires, std::uint64_t epoch) {
+  return wires.transport->last_tag() - 2 * static_cast<transport::Tag>(epoch % kConversations) - 1;
 }
 
 comm::CostConstants measure_costs(Wires& wires, const Config& config, telemetry::Counters& counters) {

@@ -16,19 +16,23 @@ namespace kolo::runtime {
 // The ranks of each host, in the order of their local ranks; hosts in the order of their lowest ranks.
 using Hosts = std::vector<std::vector<Rank>>;
 
+// What `transport` goes over.
+enum class Way { memory, tcp, mpi };
+
 // For one user of them: the program, or the engine, whose threads never meet the program's.
 struct Wires {
-  std::vector<float> measuring;  // work space of measure_costs(), which messages may still be in: goes last
+  std::vector<float> measuring;             // work space of measure_costs(), which messages may still be in: goes last
+  std::vector<std::shared_ptr<void>> kept;  // other memory of which the same is true
   std::unique_ptr<transport::SharedMemory> memory;  // of this host's ranks; null where no host has several
   std::unique_ptr<transport::Transport> transport;  // of all ranks; null in a world of one
   Hosts hosts;
-  bool over_mpi = false;
+  Way way = Way::memory;
   transport::Tag next_tag = 0;                      // of `transport`, not given to anybody yet
   comm::CostConstants costs = comm::fixed_costs();  // what algorithms are chosen by; equal on all ranks
 };
 
-// Between processes. With all ranks on one host: shared memory. Otherwise MPI, and shared memory inside each host.
-// Collective.
+// Between processes. With all ranks on one host: shared memory. Otherwise TCP or MPI (config.network), and shared
+// memory inside each host. Collective.
 [[nodiscard]] Wires make_process_wires(cluster::Bootstrap& bootstrap, const void* mpi_comm,
                                        telemetry::Counters& counters, const Config& config);
 // Between threads of this process, by rank.
@@ -39,6 +43,10 @@ struct Wires {
 
 // A tag for one use, or `count` in a row. Throws BackendError when the medium has no more.
 [[nodiscard]] transport::Tag take_tags(Wires& wires, transport::Tag count);
+
+// Two tags for the first conversation of a world over some of these ranks: others for the next few epochs, and nobody
+// else's.
+[[nodiscard]] transport::Tag conversation_tag(const Wires& wires, std::uint64_t epoch);
 
 // The best for where the ranks are: over shared memory on one host, hierarchical on several of which some have several
 // ranks, over the network alone otherwise. All ranks make communicators over the same wires in the same order.

@@ -2,6 +2,7 @@
 // Construction of every Transport and SharedMemory.
 #include <chrono>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "cluster/bootstrap.h"
@@ -22,6 +23,11 @@ namespace kolo::transport {
 // Message rings in shared memory with futex doorbells. Uses `memory` once, while it is made.
 [[nodiscard]] std::unique_ptr<Transport> make_shm(cluster::Bootstrap& bootstrap, SharedMemory& memory,
                                                   std::chrono::milliseconds timeout);
+
+// Over TCP connections between the hosts, on the network that `interface` names (empty: the first that all share).
+// Collective. A peer that ends is seen by the end of its connections.
+[[nodiscard]] std::unique_ptr<Transport> make_tcp(cluster::Bootstrap& bootstrap, const std::string& interface,
+                                                  telemetry::Counters& counters);
 
 // Over a duplicate of `mpi_comm` (a MPI_Comm*; null: MPI_COMM_WORLD). Throws UsageError in a build without MPI.
 [[nodiscard]] std::unique_ptr<Transport> make_mpi(const void* mpi_comm, telemetry::Counters& counters);

@@ -22,11 +22,15 @@ namespace {
 constexpr int kSocketType = SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK;
 // Without pid descriptors a death is looked for this often.
 constexpr int kSliceMs = 20;
+constexpr int kEndingMs = 100;
 
 [[noreturn]] void fail(const std::string& what) { throw BackendError(what + ": " + errno_text(errno)); }
 
+// Its end of a connection is closed. A process that dies closes its connections a little before it counts as dead, and
+// then it has died, not left.
 PeerLostError lost(const PeerProcess& peer, const std::string& how) {
-  cluster::skip_mpi_finalize();  // a dying process closes its sockets before it counts as dead
+  cluster::skip_mpi_finalize();
+  if (peer.dies_within(kEndingMs)) peer.require_alive();
   return {peer.rank(), "rank " + std::to_string(peer.rank()) + " " + how};
 }
 
@@ -111,10 +115,7 @@ void send_to_peer(int socket, const PeerMessage& message, int descriptor, const 
   // Never blocks: a handful of bytes per collective call, and nobody is two calls ahead.
   while (sendmsg(socket, &header, MSG_NOSIGNAL) < 0) {
     if (errno == EINTR) continue;
-    if (errno == EPIPE || errno == ECONNRESET) {
-      peer.require_alive();
-      throw lost(peer, "left");
-    }
+    if (errno == EPIPE || errno == ECONNRESET) throw lost(peer, "left");
     fail("sendmsg to rank " + std::to_string(peer.rank()));
   }
 }
@@ -143,10 +144,7 @@ ReceivedMessage receive_from_peer(int socket, const PeerProcess& peer) {
   header.msg_controllen = control.size();
   const ssize_t count = recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
   if (count < 0 && errno != ECONNRESET) fail("recvmsg from rank " + std::to_string(peer.rank()));
-  if (count <= 0) {
-    peer.require_alive();
-    throw lost(peer, "left");
-  }
+  if (count <= 0) throw lost(peer, "left");
   for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
     int descriptor = -1;

@@ -1,13 +1,11 @@
 #pragma once
-// One rank's traffic with one peer over two rings: what is still to be sent, and which arrival belongs to which
-// receive.
+// One rank's traffic with one peer over two rings.
 #include <cstddef>
 #include <deque>
 #include <memory>
-#include <optional>
 #include <span>
-#include <vector>
 
+#include "transport/inbox.h"
 #include "transport/shm_ring.h"
 
 namespace kolo::transport {
@@ -21,37 +19,13 @@ struct ShmSend {
   bool done = false;
 };
 
-struct ShmReceive {
-  Tag tag;
-  std::span<std::byte> into;
-  std::size_t size = 0;
-  bool too_long = false;
-  bool done = false;
-};
-
-// A message that came before its receive.
-struct ShmUnexpected {
-  Tag tag;
-  std::vector<std::byte> data;
-  bool whole = false;
-  std::shared_ptr<ShmReceive> claimed;  // posted while it was still coming in
-};
-
-// The message that is being read.
-struct ShmIncoming {
-  std::size_t rest = 0;
-  std::byte* to = nullptr;  // null: it does not fit anywhere and is thrown away
-  std::shared_ptr<ShmReceive> receive;
-  std::shared_ptr<ShmUnexpected> unexpected;
-};
-
 // Externally synchronized. Never waits.
 class ShmPeer {
  public:
   ShmPeer(RingWriter out, RingReader in) : out_(out), in_(in) {}
 
   void send(std::shared_ptr<ShmSend> send);
-  void receive(std::shared_ptr<ShmReceive> receive);
+  void receive(std::shared_ptr<PostedReceive> receive) { inbox_.post(std::move(receive)); }
   // What a call has done, for the caller to ring bells about.
   struct Moved {
     bool wrote = false;      // the peer may have something to read
@@ -62,23 +36,17 @@ class ShmPeer {
   Moved progress();
   // Whether progress() would do something now.
   [[nodiscard]] bool has_work() const noexcept;
-  [[nodiscard]] bool idle() const noexcept { return sends_.empty() && !reading_for_somebody(); }
+  [[nodiscard]] bool idle() const noexcept { return sends_.empty() && !inbox_.wanted(); }
 
  private:
   void pump_out(Moved& moved);
   void pump_in(Moved& moved);
-  void begin_incoming();
-  void end_incoming(Moved& moved);
-  static void hand_over(const ShmUnexpected& message, ShmReceive& receive);
-  [[nodiscard]] bool reading_for_somebody() const noexcept;
 
   RingWriter out_;
   RingReader in_;
-  std::deque<std::shared_ptr<ShmSend>> sends_;        // the first is under way
-  std::deque<std::shared_ptr<ShmReceive>> receives_;  // posted, nothing has come for them
-  std::deque<std::shared_ptr<ShmUnexpected>> unexpected_;
-  std::optional<ShmIncoming> incoming_;
-  bool blocked_ = false;  // the peer was asked to tell of room
+  Inbox inbox_;
+  std::deque<std::shared_ptr<ShmSend>> sends_;  // the first is under way
+  bool blocked_ = false;                        // the peer was asked to tell of room
 };
 
 }  // namespace kolo::transport

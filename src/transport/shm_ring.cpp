@@ -38,7 +38,7 @@ std::size_t RingWriter::write(std::span<const std::byte> rest) noexcept {
     piece = std::min({rest.size() - written, room(), kPiece});
     put(rest.data() + written, piece);
     written += piece;
-    if (written == rest.size()) position_ = align_up(position_);
+    if (written == rest.size()) position_ = base::whole_lines(position_);
     std::atomic_ref(control_->head).store(position_);
   } while (piece > 0 && written < rest.size());
   return written;
@@ -70,7 +70,7 @@ std::size_t RingReader::read(std::byte* to, std::size_t rest) noexcept {
     }
     position_ += piece;
     done += piece;
-    if (done == rest) position_ = align_up(position_);
+    if (done == rest) position_ = base::whole_lines(position_);
     std::atomic_ref(control_->tail).store(position_);
   } while (piece > 0 && done < rest);
   return done;

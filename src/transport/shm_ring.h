@@ -14,11 +14,12 @@
 #include <cstdint>
 #include <span>
 
+#include "base/cache_line.h"
 #include "transport/transport.h"
 
 namespace kolo::transport {
 
-inline constexpr std::size_t kCacheLine = 64;
+using base::kCacheLine;
 
 // In shared memory, all zeros at first; reached through std::atomic_ref only.
 struct RingControl {
@@ -32,10 +33,6 @@ struct FrameHeader {
   std::uint32_t tag;
   std::uint32_t unused;
 };
-
-inline constexpr std::uint64_t align_up(std::uint64_t position) noexcept {
-  return (position + kCacheLine - 1) / kCacheLine * kCacheLine;
-}
 
 // The writer's end. The head is published with sequential consistency: the reader announces that it sleeps and then
 // looks at the head, the writer moves the head and then looks whether the reader sleeps; one of them sees the other.

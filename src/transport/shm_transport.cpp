@@ -196,17 +196,13 @@ class ShmTransfer final : public Transfer {
       if (!transport_.lost(peer_)) return false;
       if (!state_->done) transport_.throw_lost(peer_);
     }
-    if constexpr (std::is_same_v<State, ShmReceive>) {
-      if (state_->too_long) {
-        throw BackendError("a message of " + std::to_string(state_->size) + " bytes from local rank " +
-                           std::to_string(peer_) + " is longer than the receive buffer of " +
-                           std::to_string(state_->into.size()));
-      }
+    if constexpr (std::is_same_v<State, PostedReceive>) {
+      if (!state_->fits()) throw_too_long(*state_, "local rank " + std::to_string(peer_));
     }
     return true;
   }
   [[nodiscard]] std::size_t size() const noexcept override {
-    if constexpr (std::is_same_v<State, ShmReceive>)
+    if constexpr (std::is_same_v<State, PostedReceive>)
       return state_->size;
     else
       return state_->data.size();
@@ -229,11 +225,11 @@ std::unique_ptr<Transfer> ShmTransport::send(Rank to, Tag tag, std::span<const s
 }
 
 std::unique_ptr<Transfer> ShmTransport::receive(Rank from, Tag tag, std::span<std::byte> into) {
-  auto state = std::make_shared<ShmReceive>();
+  auto state = std::make_shared<PostedReceive>();
   state->tag = tag;
   state->into = into;
   peers_[static_cast<std::size_t>(from)].receive(state);
-  return std::make_unique<ShmTransfer<ShmReceive>>(*this, from, std::move(state));
+  return std::make_unique<ShmTransfer<PostedReceive>>(*this, from, std::move(state));
 }
 
 void ShmTransport::wait_for_activity(std::chrono::microseconds at_most) {

@@ -56,6 +56,7 @@ class Transport {
   void require_whole() const {
     if (liveness_ != nullptr) liveness_->require_whole();
   }
+  [[nodiscard]] bool watched() const noexcept { return liveness_ != nullptr; }
 
  private:
   const cluster::Liveness* liveness_ = nullptr;

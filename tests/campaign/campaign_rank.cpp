@@ -154,6 +154,7 @@ class Run {
         work_(std::make_unique<Work>(*context_)) {}
 
   int operator()() {
+    context_->communicator().barrier(30s);  // harm done to one whose Context is not finished is another matter
     say_("ready", "\"pid\": " + std::to_string(getpid()));
     const bool noticed = orders_.fault != "slow" && orders_.fault != "none";
     const int last = noticed ? kStepsUntilNoticed : orders_.step + kStepsAfterwards;

@@ -34,7 +34,10 @@ def misbehave(address, port, choose):
     """A dozen connections: silent, chattering, of another protocol, cut off in the middle; some stay open."""
     kept = []
     for _ in range(12):
-        stranger = socket.create_connection((address, port), timeout=5)
+        try:
+            stranger = socket.create_connection((address, port), timeout=5)
+        except OSError:
+            continue  # the door has been closed: its rank is beginning anew, or has ended
         kind = choose.randrange(5)
         try:
             if kind == 0:

@@ -117,8 +117,7 @@ class Loss(Scenario):
                 problems.append(f"rank {rank} did not begin anew")
             if rank not in ok:
                 problems.append(f"rank {rank} did not end in order")
-        if job.status not in self.statuses:
-            problems.append(f"status {job.status}, expected {' or '.join(map(str, self.statuses))}")
+        problems += wrong_status(job, self.statuses)
         problems += [f"after {delay} s" for delay in job.delays() if delay > EVER]
         return problems
 
@@ -247,16 +246,12 @@ class Leave(Scenario):
     fault = "leave"
 
     def judge(self, job, plan):
-        problems = []
-        errors, survivors = job.of("error"), job.of("survivors")
+        survivors = job.of("survivors")
+        problems = wrong_errors(job, {rank: "PeerLostError" for rank in self.live(plan)}, [plan.victim])
         for rank in self.live(plan):
-            error = errors.get(rank)
-            if error is None or error["type"] != "PeerLostError" or error["ranks"] != [plan.victim]:
-                problems.append(f"rank {rank} saw {error}")
             if survivors.get(rank, {}).get("ranks") != list(range(plan.ranks)):
                 problems.append(f"rank {rank}: survivors {survivors.get(rank, {}).get('ranks')}")
-        problems += [f"rank {rank} did not end in order" for rank in range(plan.ranks) if rank not in job.of("ok")]
-        return problems + ([] if job.status == 0 else [f"status {job.status}, expected 0"])
+        return problems + wrong_endings(job, plan)
 
 
 class Silent(Scenario):
@@ -342,27 +337,39 @@ def cluster(job, *words):
 
 
 def all_well(job, plan):
-    problems = [f"rank {rank} did not end in order" for rank in range(plan.ranks) if rank not in job.of("ok")]
-    problems += [f"rank {error['rank']} saw {error['type']}: {error['text']}" for error in job.errors()]
-    return problems + ([] if job.status == 0 else [f"status {job.status}, expected 0"])
+    return wrong_endings(job, plan) + [f"rank {error['rank']} saw {error['type']}: {error['text']}" for error in job.errors()]
 
 
 def everybody_saw(job, plan, kind, ranks, text, own):
     """own: the victim has an error of its own. All go on afterwards, in the same world."""
+    kinds = {rank: "own" if own and rank == plan.victim else kind for rank in range(plan.ranks)}
+    problems = wrong_errors(job, kinds, ranks, text)
+    problems += [f"rank {rank} did not go on" for rank in range(plan.ranks) if rank not in job.of("went on")]
+    return problems + wrong_status(job, [0])
+
+
+def wrong_errors(job, kinds, ranks, text=""):
+    """Where a rank has not seen an error of its kind, or not one that names `ranks` (if any) and says `text`. An error of
+    the rank's own may say anything."""
     problems = []
-    errors, went_on = job.of("error"), job.of("went on")
-    for rank in range(plan.ranks):
-        error = errors.get(rank)
-        wanted = "own" if own and rank == plan.victim else kind
+    for rank, kind in kinds.items():
+        error = job.of("error").get(rank)
         if error is None:
             problems.append(f"rank {rank} saw nothing")
-        elif error["type"] != wanted:
-            problems.append(f"rank {rank} saw {error['type']}, expected {wanted}: {error['text']}")
-        elif wanted == kind and ((ranks and error["ranks"] != ranks) or text not in error["text"]):
+        elif error["type"] != kind:
+            problems.append(f"rank {rank} saw {error['type']}, expected {kind}: {error['text']}")
+        elif kind != "own" and ((ranks and error["ranks"] != ranks) or text not in error["text"]):
             problems.append(f"rank {rank}: {error['ranks']}: {error['text']}")
-        if rank not in went_on:
-            problems.append(f"rank {rank} did not go on")
-    return problems + ([] if job.status == 0 else [f"status {job.status}, expected 0"])
+    return problems
+
+
+def wrong_endings(job, plan):
+    problems = [f"rank {rank} did not end in order" for rank in range(plan.ranks) if rank not in job.of("ok")]
+    return problems + wrong_status(job, [0])
+
+
+def wrong_status(job, expected):
+    return [] if job.status in expected else [f"status {job.status}, expected {' or '.join(map(str, expected))}"]
 
 
 SCENARIOS = [Kill(), Exit(), Stop(), ShortStop(), CutLink(), LostDaemon(), Lag(), Leave(), Throw(), Silent(), Other(),

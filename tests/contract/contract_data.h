@@ -1,6 +1,7 @@
 #pragma once
 // Elements that differ by rank and whose sums, averages and extremes are exact in every type, with the expected
 // results.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -79,19 +80,31 @@ inline double expected_at(DType dtype, ReduceOp op, int size, std::size_t i) {
   return 0;
 }
 
-inline std::vector<std::byte> contribution(DType dtype, Rank rank, std::size_t count, ReduceOp op = ReduceOp::sum) {
-  std::vector<std::byte> data(count * size_of(dtype));
-  for (std::size_t i = 0; i < count; ++i) store(data.data() + i * size_of(dtype), dtype, value_at(dtype, rank, i, op));
+// All of the above repeats after so many elements.
+inline constexpr std::size_t kPeriod = std::size_t{11} * 3 * 4;
+
+// value(0), value(1) ... of something that repeats: what follows the first period is copied.
+template <class Value>
+std::vector<std::byte> elements(DType dtype, std::size_t count, Value value) {
+  const std::size_t size = size_of(dtype);
+  std::vector<std::byte> data(count * size);
+  std::size_t done = std::min(count, kPeriod);
+  for (std::size_t i = 0; i < done; ++i) store(data.data() + i * size, dtype, value(i));
+  while (done < count) {  // doubled each time, so that it stays a multiple of the period
+    const std::size_t more = std::min(done, count - done);
+    std::memcpy(data.data() + done * size, data.data(), more * size);
+    done += more;
+  }
   return data;
+}
+
+inline std::vector<std::byte> contribution(DType dtype, Rank rank, std::size_t count, ReduceOp op = ReduceOp::sum) {
+  return elements(dtype, count, [&](std::size_t i) { return value_at(dtype, rank, i, op); });
 }
 
 // Elements [first, first + count) of the reduction.
 inline std::vector<std::byte> reduction(DType dtype, ReduceOp op, int size, std::size_t first, std::size_t count) {
-  std::vector<std::byte> data(count * size_of(dtype));
-  for (std::size_t i = 0; i < count; ++i) {
-    store(data.data() + i * size_of(dtype), dtype, expected_at(dtype, op, size, first + i));
-  }
-  return data;
+  return elements(dtype, count, [&](std::size_t i) { return expected_at(dtype, op, size, first + i); });
 }
 
 }  // namespace kolo::test

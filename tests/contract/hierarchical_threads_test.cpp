@@ -4,6 +4,7 @@
 #include "comm/make.h"
 #include "contract/communicator_contract.h"
 #include "support/pretended_hosts.h"
+#include "support/sanitizers.h"
 #include "support/thread_ranks.h"
 #include "telemetry/counters.h"
 
@@ -38,11 +39,12 @@ TEST_P(HierarchicalContract, Holds) {
 }
 
 const HostLayout kLayouts[] = {
-    {0, 0, 1, 1},              // even
-    {0, 1, 0, 1},              // numbered in turns
     {0, 0, 0, 1},              // one lane, two surplus ranks
     {0, 1, 1, 2},              // the middle host alone has neighbours
-    {1, 0, 0, 2, 1, 2, 0},     // 3 + 2 + 2 in no order at all
+    {1, 0, 0, 1, 0},           // 3 + 2 in no order at all
+    {0, 0, 1, 1},              // even; with sanitizers only those above
+    {0, 1, 0, 1},              // numbered in turns
+    {1, 0, 0, 2, 1, 2, 0},     // 3 + 2 + 2
     {0, 0, 1, 1, 2, 2},        // three hosts
     {0, 0, 0, 0, 1, 1, 1, 1},  // more lanes than cores
 };
@@ -50,7 +52,9 @@ const HostLayout kLayouts[] = {
 std::vector<Parameters> all_parameters() {
   std::vector<Parameters> all;
   for (const ContractCase& contract : communicator_contract()) {
-    for (const HostLayout& layout : kLayouts) all.push_back({&contract, layout});
+    for (const HostLayout& layout : std::span(kLayouts).first(fewer_sanitized(std::size(kLayouts), 3))) {
+      all.push_back({&contract, layout});
+    }
   }
   return all;
 }

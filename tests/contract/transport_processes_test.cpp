@@ -1,4 +1,4 @@
-// The Transport contract with ranks as processes under mpirun: shm and mpi.
+// The Transport contract with ranks as processes under mpirun: shm, tcp and mpi.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <mpi.h>
@@ -42,6 +42,14 @@ TEST(TransportProcesses, Mpi) {
   test::finish(*end, *end->send(test::next_of(*end), 1, out));
   test::finish(*end, *receive);
   EXPECT_EQ(counters.bytes_on_wire.value() - before, 1000U);
+}
+
+TEST(TransportProcesses, Tcp) {
+  telemetry::Counters counters;
+  const auto bootstrap = cluster::make_mpi_bootstrap();
+  const auto end = transport::make_tcp(*bootstrap, "", counters);
+  ASSERT_EQ(end->rank(), bootstrap->placement().rank);
+  for (const auto& a_case : test::transport_cases()) run_on_all(a_case, *end);
 }
 
 // Messages of one piece, of several, and of a whole number of pieces.

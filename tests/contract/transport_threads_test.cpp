@@ -1,9 +1,10 @@
-// The Transport contract with ranks as threads: inproc, and shm over memory that is shared as threads share it, or as
-// processes do.
+// The Transport contract with ranks as threads: inproc; tcp; and shm over memory that is shared as threads share it, or
+// as processes do.
 #include <gtest/gtest.h>
 
 #include "cluster/make.h"
 #include "contract/transport_contract.h"
+#include "support/sanitizers.h"
 #include "support/thread_ranks.h"
 #include "transport/faulty.h"
 #include "transport/make.h"
@@ -27,6 +28,17 @@ Ends make_shm_ends(int ranks, bool over_processes_memory) {
   return ends;
 }
 
+Ends make_tcp_ends(int ranks) {
+  static telemetry::Counters counters;
+  auto bootstraps = cluster::make_inproc_bootstrap(ranks);
+  Ends ends(static_cast<std::size_t>(ranks));
+  test::run_ranks(ranks, [&](int rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    ends[at] = transport::make_tcp(*bootstraps[at], "", counters);
+  });
+  return ends;
+}
+
 Ends make_ends(const std::string& kind, int ranks) {
   if (kind == "delayed") {
     Ends ends = transport::make_inproc(ranks);
@@ -37,6 +49,7 @@ Ends make_ends(const std::string& kind, int ranks) {
     return ends;
   }
   if (kind == "inproc") return transport::make_inproc(ranks);
+  if (kind == "tcp") return make_tcp_ends(ranks);
   return make_shm_ends(ranks, kind == "shm_processes");
 }
 
@@ -136,8 +149,9 @@ TEST_P(TransportContract, AnotherThreadWakesAWait) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, TransportContract,
-                         testing::Combine(testing::Values("inproc", "delayed", "shm_threads", "shm_processes"),
-                                          testing::Values(2, 3, 4, 5)),
+                         testing::Combine(testing::Values("inproc", "delayed", "shm_threads", "shm_processes", "tcp"),
+                                          testing::ValuesIn(test::kSanitized ? std::vector<int>{2, 3}
+                                                                             : std::vector<int>{2, 3, 4, 5})),
                          [](const auto& param) {
                            return std::string(std::get<0>(param.param)) + "_" +
                                   std::to_string(std::get<1>(param.param));

@@ -1,36 +1,55 @@
-// Rank 1 of a shm world dies by SIGKILL; the others must learn it within seconds, by name. For mpirun
-// --enable-recovery.
+// transport_peer_killed shm|tcp: rank 1 speaks once and dies by SIGKILL; rank 0 must learn it within seconds, by name.
+// For mpirun --enable-recovery.
 #include <csignal>
 #include <cstdio>
-#include <vector>
+#include <string_view>
 
 #include "cluster/make.h"
+#include "contract/transport_tools.h"
 #include "kolo/error.h"
+#include "telemetry/counters.h"
 #include "transport/make.h"
 
-int main() {
-  using namespace std::chrono_literals;
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+// Whether rank 0's end throws what it should in time.
+bool sees_the_loss(kolo::transport::Transport& end) {
+  const auto begin = Clock::now();
+  kolo::test::Bytes into(10);
+  const auto transfer = end.receive(1, 1, into);
+  try {
+    while (!transfer->test() && Clock::now() - begin < 20s) end.wait_for_activity(1s);
+  } catch (const kolo::PeerLostError& error) {
+    std::printf("transport at rank %d: %s\n", end.rank(), error.what());
+    return error.rank() == 1 && Clock::now() - begin < 5s;
+  }
+  return false;
+}
+
+bool memory_fails(kolo::transport::SharedMemory& memory) {
+  try {
+    static_cast<void>(memory.allocate(100, 20s));
+  } catch (const kolo::Error& error) {
+    std::printf("memory: %s\n", error.what());
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+int main(int, char** arguments) {
   const auto bootstrap = kolo::cluster::make_mpi_bootstrap();
   const auto memory = kolo::transport::make_process_shared_memory(*bootstrap, 30s);
-  const auto end = kolo::transport::make_shm(*bootstrap, *memory, 30s);
+  kolo::telemetry::Counters counters;
+  const auto end = std::string_view(arguments[1]) == "tcp" ? kolo::transport::make_tcp(*bootstrap, "", counters)
+                                                           : kolo::transport::make_shm(*bootstrap, *memory, 30s);
+  kolo::test::meet(*end);
   if (end->rank() == 1) std::raise(SIGKILL);
-
-  const auto begin = std::chrono::steady_clock::now();
-  std::vector<std::byte> into(10);
-  const auto transfer = end->receive(1, 1, into);
-  bool seen = false;
-  try {
-    while (!transfer->test() && std::chrono::steady_clock::now() - begin < 20s) end->wait_for_activity(1s);
-  } catch (const kolo::PeerLostError& error) {
-    std::printf("transport at rank %d: %s\n", end->rank(), error.what());
-    seen = error.rank() == 1 && std::chrono::steady_clock::now() - begin < 5s;
-  }
-  try {
-    static_cast<void>(memory->allocate(100, 20s));
-    seen = false;
-  } catch (const kolo::Error& error) {
-    std::printf("memory at rank %d: %s\n", end->rank(), error.what());
-  }
+  const bool seen = sees_the_loss(*end) && memory_fails(*memory);
   std::printf("rank %d %s\n", end->rank(), seen ? "saw it in time" : "did not see it");
   std::fflush(stdout);
   return seen ? 0 : 1;

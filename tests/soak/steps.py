@@ -161,8 +161,8 @@ def run_trainer(arguments, folder, mpirun, environment):
     return 0 if ended_by_time else status
 
 
-def run(arguments):
-    folder = os.path.join(arguments.state, "steps")
+def train(arguments, folder):
+    """Runs the program; its exit status."""
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     environment = dict(os.environ)
@@ -171,12 +171,16 @@ def run(arguments):
     seconds = 0 if arguments.steps else arguments.minutes * 60
     mpirun = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", str(arguments.ranks)]
     if arguments.trainer:
-        status = run_trainer(arguments, folder, mpirun, environment)
-    else:
-        command = mpirun + [os.path.join(arguments.programs, "soak.steps"), folder, str(arguments.steps or 0),
-                            str(seconds), str(arguments.sample)]
-        print("[soak]", " ".join(command), flush=True)
-        status = subprocess.run(command, env=environment).returncode
+        return run_trainer(arguments, folder, mpirun, environment)
+    command = mpirun + [os.path.join(arguments.programs, "soak.steps"), folder, str(arguments.steps or 0), str(seconds),
+                        str(arguments.sample)]
+    print("[soak]", " ".join(command), flush=True)
+    return subprocess.run(command, env=environment).returncode
+
+
+def run(arguments):
+    folder = os.path.join(arguments.state, "steps")
+    status = train(arguments, folder)
     if status != 0:
         print(f"[soak] FAILED: exit status {status}")
         return 1
@@ -184,11 +188,14 @@ def run(arguments):
 
 
 def self_test(arguments):
-    """A few seconds of the real program; then made-up samples, of which each leak must be found."""
+    """A few seconds of the real program, however many steps that is; then made-up samples, of which each leak must be
+    found."""
     arguments.state = tempfile.mkdtemp()
-    arguments.steps, arguments.sample, arguments.ranks, arguments.trainer = 100000, 0.02, 2, False
+    arguments.steps, arguments.minutes, arguments.sample, arguments.ranks, arguments.trainer = None, 0.1, 0.02, 2, False
     try:
-        assert run(arguments) in (0, 1)  # seconds are no soak: only that it runs, checks its results and is sampled
+        folder = os.path.join(arguments.state, "steps")
+        assert train(arguments, folder) == 0
+        report(folder, arguments.ranks)  # seconds are no soak: only that it runs, checks its results and is sampled
         flat = dict(rss_kib=30000, heap_kib=9000, files=40, mappings=200, faults_per_step=0.1, step_us=300)
         samples = [dict(flat, seconds=10 * i, steps=1000 * i) for i in range(40)]
         assert all(row[-1] for row in judge(samples))

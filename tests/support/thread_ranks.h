@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "support/sanitizers.h"
+
 namespace kolo::test {
 
 // Ends the program with a text when it is not destroyed in time: a thread that hangs cannot be ended otherwise.
@@ -45,10 +47,13 @@ class Watchdog {
   std::thread thread_;  // last: it uses the others
 };
 
+// Several times what anybody takes on a busy machine.
+inline constexpr std::chrono::seconds kRanksLimit{kSanitized ? 360 : 90};
+
 // Calls fn(rank) on n threads and waits for all. Rethrows the first exception (by time) as a std::runtime_error that
 // names its rank. Aborts the program when it takes longer than `limit`.
 template <class F>
-void run_ranks(int n, F&& fn, std::chrono::seconds limit = std::chrono::seconds(90)) {
+void run_ranks(int n, F&& fn, std::chrono::seconds limit = kRanksLimit) {
   const Watchdog watchdog("run_ranks(" + std::to_string(n) + ")", limit);
   std::mutex mutex;
   std::string first;

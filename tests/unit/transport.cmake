@@ -1,2 +1,3 @@
-kolo_test(unit.transport SOURCES ${CMAKE_CURRENT_LIST_DIR}/transport/faulty_test.cpp
-  ${CMAKE_CURRENT_LIST_DIR}/transport/inproc_test.cpp LABELS unit)
+set(folder ${CMAKE_CURRENT_LIST_DIR}/transport)
+kolo_test(unit.transport LABELS unit SOURCES
+  ${folder}/faulty_test.cpp ${folder}/inbox_test.cpp ${folder}/inproc_test.cpp ${folder}/tcp_test.cpp)

@@ -1,11 +1,14 @@
 #include "multirank/engine/random_program.h"
+#include "support/sanitizers.h"
 
 namespace kolo::test {
 namespace {
 
+constexpr std::uint32_t kSeeds = fewer_sanitized(300U, 60U);
+
 // script/soak interleavings goes on from here.
 TEST(Chaos, EveryStepEndsAlikeOnAllRanks) {
-  for (std::uint32_t seed = 0; seed < 300 && !testing::Test::HasFailure(); ++seed) run_seed(seed);
+  for (std::uint32_t seed = 0; seed < kSeeds && !testing::Test::HasFailure(); ++seed) run_seed(seed);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <mpi.h>
 #include <netinet/in.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include <thread>
 
 #include "multirank/engine/world.h"
+#include "support/processor_time.h"
 
 namespace kolo::test {
 namespace {
@@ -53,21 +53,11 @@ std::vector<Rank> everybody(const Context& context) {
   return ranks;
 }
 
-// Processor time, which other programs do not disturb.
 TEST(Monitor, AnIdleProcessTakesLessThanHalfAPercentOfACore) {
   const auto context = Context::create(Config{});
   static_cast<void>(sum_of_ranks(*context));
   std::this_thread::sleep_for(200ms);  // until the coordinator has parked
-  const auto spent = [] {
-    rusage usage{};
-    getrusage(RUSAGE_SELF, &usage);
-    const auto of = [](const timeval& time) { return 1s * time.tv_sec + 1us * time.tv_usec; };
-    return of(usage.ru_utime) + of(usage.ru_stime);
-  };
-  constexpr std::chrono::microseconds kIdle = 4s;
-  const auto before = spent();
-  std::this_thread::sleep_for(kIdle);
-  EXPECT_LT(spent() - before, kIdle / 200);
+  EXPECT_LT(idle_cost(), kIdleCost);
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
@@ -132,9 +122,11 @@ TEST(Monitor, AStalledRoundNamesWhoIsAway) {
     reducer->finish();
   }
   if (context->rank() != absent) {
-    EXPECT_THAT(lines.taken(),
-                ElementsAre(AllOf(HasSubstr("round 5 of gradients/0"), HasSubstr("in code of its own for"),
-                                  HasSubstr("rank " + std::to_string(absent) + " (host "))));
+    auto said = lines.taken();
+    // On a machine that is busy enough earlier rounds may have been waited for too.
+    std::erase_if(said, [](const std::string& line) { return line.find("round 5 of") == std::string::npos; });
+    EXPECT_THAT(said, ElementsAre(AllOf(HasSubstr("round 5 of gradients/0"), HasSubstr("in code of its own for"),
+                                        HasSubstr("rank " + std::to_string(absent) + " (host "))));
   }
   context->communicator().barrier(50s);
 }

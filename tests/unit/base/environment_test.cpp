@@ -5,7 +5,7 @@
 namespace kolo::base {
 namespace {
 
-// Only what every process has, so that nothing needs to be set.
+// What every process has.
 TEST(Environment, ReadsOneAndAll) {
   const auto path = get_environment("PATH");
   ASSERT_TRUE(path.has_value());
@@ -18,6 +18,18 @@ TEST(Environment, ReadsOneAndAll) {
 TEST(Environment, UnsetIsNothing) {
   EXPECT_FALSE(get_environment("KOLO_TEST_NOBODY_SETS_THIS").has_value());
   EXPECT_TRUE(get_environment_with_prefix("KOLO_TEST_NOBODY_SETS_THIS").empty());
+}
+
+TEST(Environment, IsSetAndUnset) {
+  const std::string name = "KOLO_TEST_ENVIRONMENT";
+  set_environment(name, "a=b");
+  EXPECT_EQ(get_environment(name), "a=b");
+  set_environment(name, "");
+  EXPECT_EQ(get_environment(name), "");
+  EXPECT_EQ(get_environment_with_prefix("").at(name), "");
+  unset_environment(name);
+  EXPECT_FALSE(get_environment(name).has_value());
+  EXPECT_FALSE(get_environment_with_prefix("").contains(name));
 }
 
 }  // namespace

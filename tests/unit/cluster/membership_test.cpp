@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "support/sanitizers.h"
 #include "unit/cluster/membership_world.h"
 
 namespace kolo::cluster {
@@ -276,12 +277,7 @@ void expect_an_end(World& world) {
   }
 }
 
-// One thread and no memory tricks: a sanitizer needs to see only a few.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint32_t kSeeds = 1000;
-#else
-constexpr std::uint32_t kSeeds = 20000;
-#endif
+constexpr std::uint32_t kSeeds = kolo::test::fewer_sanitized(20000U, 1000U);
 
 TEST(Membership, AgreesAndEndsInAnyInterleaving) {
   for (std::uint32_t seed = 0; seed < kSeeds; ++seed) {

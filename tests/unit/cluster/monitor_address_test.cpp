@@ -34,6 +34,7 @@ TEST(MonitorAddress, TravelsAsText) {
   EXPECT_EQ(print({}), "-");
   EXPECT_TRUE(parse_addresses("-").empty());
   EXPECT_TRUE(parse_addresses("nonsense,1/2,@/").empty());
+  EXPECT_TRUE(parse_addresses("10.0.0.1/2x@eth0,10.0.0.1/@eth1,10.0.0.1/x@eth2").empty());
 }
 
 TEST(MonitorAddress, OfThisMachineAreNeitherLoopbackNorLinkLocal) {

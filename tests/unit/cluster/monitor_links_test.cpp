@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "base/deadline.h"
+#include "cluster/listener.h"
 
 namespace kolo::cluster {
 namespace {

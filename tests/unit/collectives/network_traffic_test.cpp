@@ -36,30 +36,29 @@ std::size_t even_bytes(const Network& network) {
   return static_cast<std::size_t>(network.size()) * 3 * network.segment_bytes;
 }
 
+// Every rank sends 2 (p-1)/p of the data, in whole segments.
+void sends_the_least_there_is(Network& network, Start start) {
+  const std::size_t bytes = even_bytes(network);
+  allreduce(network, start, bytes);
+  const auto others = static_cast<std::size_t>(network.size() - 1);
+  for (Rank rank = 0; rank < network.size(); ++rank) {
+    EXPECT_EQ(network.traffic(rank).bytes, 2 * others * bytes / static_cast<std::size_t>(network.size()));
+    EXPECT_EQ(network.traffic(rank).messages, 2 * others * 3);
+    EXPECT_LE(network.traffic(rank).longest, network.segment_bytes);
+  }
+}
+
 TEST(Traffic, RingIsTheLeastThereIs) {
   for (const int size : kSizes) {
     Network network(size);
-    const std::size_t bytes = even_bytes(network);
-    allreduce(network, start_ring_allreduce, bytes);
-    const auto others = static_cast<std::size_t>(size - 1);
-    for (Rank rank = 0; rank < size; ++rank) {
-      EXPECT_EQ(network.traffic(rank).bytes, 2 * others * bytes / static_cast<std::size_t>(size));
-      EXPECT_EQ(network.traffic(rank).messages, 2 * others * 3);
-    }
+    sends_the_least_there_is(network, start_ring_allreduce);
   }
 }
 
 TEST(Traffic, HalvingDoublingSendsAsLittleInLogarithmicallyManyRounds) {
   for (const int size : kSizes) {
     Network network(size);
-    const std::size_t bytes = even_bytes(network);
-    allreduce(network, start_halving_doubling_allreduce, bytes);
-    const auto others = static_cast<std::size_t>(size - 1);
-    for (Rank rank = 0; rank < size; ++rank) {
-      EXPECT_EQ(network.traffic(rank).bytes, 2 * others * bytes / static_cast<std::size_t>(size));
-      EXPECT_EQ(network.traffic(rank).messages, 2 * others * 3);
-      EXPECT_LE(network.traffic(rank).longest, network.segment_bytes);
-    }
+    sends_the_least_there_is(network, start_halving_doubling_allreduce);
     allreduce(network, start_halving_doubling_allreduce, static_cast<std::size_t>(size) * kCacheLine);
     const auto rounds = static_cast<std::size_t>(2 * log2_up(size));
     for (Rank rank = 0; rank < size; ++rank) {

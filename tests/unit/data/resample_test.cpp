@@ -6,6 +6,7 @@
 
 #include "data/sample_maker.h"
 #include "make_images.h"
+#include "support/sanitizers.h"
 
 namespace kolo::data {
 namespace {
@@ -122,7 +123,7 @@ TEST(SampleMaker, ShortcutsDoNotChangeThePicture) {
     SampleMaker maker(options, 7);
     std::vector<float> a(32 * 32 * 3);
     std::vector<float> b(32 * 32 * 3);
-    for (std::uint64_t epoch = 0; epoch < 40; ++epoch) {
+    for (std::uint64_t epoch = 0; epoch < kolo::test::fewer_sanitized(40U, 8U); ++epoch) {
       maker.make(quick, 0, epoch, a.data());
       maker.make(thorough, 0, epoch, b.data());
       double sum = 0;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "engine/message_check.h"
+#include "support/sanitizers.h"
 #include "unit/engine/interleaving.h"
 #include "unit/engine/negotiation_world.h"
 
@@ -105,8 +106,10 @@ TEST(Negotiation, AListWithAGapOrARepetitionIsRefused) {
   EXPECT_THAT(world[1].history_, ElementsAre("run 0: a"));
 }
 
+constexpr std::uint32_t kSeeds = kolo::test::fewer_sanitized(10000U, 1000U);
+
 TEST(Negotiation, AgreesAndLosesNothingInAnyInterleaving) {
-  for (std::uint32_t seed = 0; seed < 10000; ++seed) ASSERT_NO_FATAL_FAILURE(check_interleaving(seed));
+  for (std::uint32_t seed = 0; seed < kSeeds; ++seed) ASSERT_NO_FATAL_FAILURE(check_interleaving(seed));
 }
 
 }  // namespace

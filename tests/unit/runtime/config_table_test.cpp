@@ -19,7 +19,9 @@ TEST(ConfigTable, EveryFieldIsSetByItsVariable) {
                                             {"KOLO_STALL_WARNING", "0"},
                                             {"KOLO_MONITOR", "off"},
                                             {"KOLO_MONITOR_TIMEOUT", "100ms"},
-                                            {"KOLO_MONITOR_INTERFACE", "10.0.0.0/24"},
+                                            {"KOLO_NETWORK", "mpi"},
+                                            {"KOLO_INTERFACE", "10.0.0.0/24"},
+                                            {"KOLO_COST_MODEL", "measured"},
                                             {"KOLO_COORDINATOR", "never"},
                                             {"KOLO_RING_SEGMENT_BYTES", "32K"},
                                             {"KOLO_SPIN_ITERATIONS", "7"},
@@ -31,7 +33,9 @@ TEST(ConfigTable, EveryFieldIsSetByItsVariable) {
   EXPECT_EQ(parsed.config.stall_warning, std::chrono::seconds(0));
   EXPECT_FALSE(parsed.config.monitor);
   EXPECT_EQ(parsed.config.monitor_timeout, std::chrono::milliseconds(100));
-  EXPECT_EQ(parsed.config.monitor_interface, "10.0.0.0/24");
+  EXPECT_EQ(parsed.config.network, Network::mpi);
+  EXPECT_EQ(parsed.config.interface, "10.0.0.0/24");
+  EXPECT_EQ(parsed.config.cost_model, CostModel::measured);
   EXPECT_EQ(parsed.config.coordinator, CoordinatorMode::never);
   EXPECT_EQ(parsed.config.ring_segment_bytes, std::size_t{32} << 10);
   EXPECT_EQ(parsed.config.spin_iterations, 7);
@@ -66,8 +70,9 @@ TEST(ConfigTable, ABadValueIsNamedWithWhatIsAllowed) {
   const std::map<std::string, std::string> bad = {
       {"KOLO_BUCKET_BYTES", "16X"},      {"KOLO_LAST_BUCKET_BYTES", "0"}, {"KOLO_TIMEOUT", "30"},
       {"KOLO_STALL_WARNING", "-1s"},     {"KOLO_MONITOR", "yes"},         {"KOLO_MONITOR_TIMEOUT", "99ms"},
-      {"KOLO_MONITOR_INTERFACE", "a b"}, {"KOLO_COORDINATOR", "yes"},     {"KOLO_RING_SEGMENT_BYTES", "2G"},
-      {"KOLO_COST_MODEL", "guess"},      {"KOLO_SPIN_ITERATIONS", "-1"},  {"KOLO_LOG_LEVEL", "WARN"}};
+      {"KOLO_NETWORK", "udp"},           {"KOLO_INTERFACE", "a b"},       {"KOLO_COORDINATOR", "yes"},
+      {"KOLO_RING_SEGMENT_BYTES", "2G"}, {"KOLO_COST_MODEL", "guess"},    {"KOLO_SPIN_ITERATIONS", "-1"},
+      {"KOLO_LOG_LEVEL", "WARN"}};
   EXPECT_EQ(bad.size(), config_rows().size());
   for (const ConfigRow& row : config_rows()) {
     for (const std::string& value : {std::string(), bad.at(std::string(row.name))}) {

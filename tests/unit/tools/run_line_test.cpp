@@ -123,8 +123,8 @@ TEST(RunLine, TheInterfaceIsForTheMonitorToo) {
   auto around = eight_cores();
   RunOptions options = of(2);
   options.interface = "eth1";
-  EXPECT_THAT(completed(options, around).environment, ElementsAre("KOLO_MONITOR_INTERFACE=eth1"));
-  around.environment["KOLO_MONITOR_INTERFACE"] = "eth2";  // somebody knows better
+  EXPECT_THAT(completed(options, around).environment, ElementsAre("KOLO_INTERFACE=eth1"));
+  around.environment["KOLO_INTERFACE"] = "eth2";  // somebody knows better
   EXPECT_THAT(completed(options, around).environment, testing::IsEmpty());
   EXPECT_THAT(completed(of(2), eight_cores()).environment, testing::IsEmpty());
 }

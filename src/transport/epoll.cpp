@@ -1,0 +1,40 @@
+#include "transport/epoll.h"
+
+#include <cerrno>
+#include <ctime>
+#include <string>
+#include <system_error>
+
+#include "kolo/error.h"
+
+namespace kolo::transport {
+namespace {
+
+[[noreturn]] void fail(const std::string& what) {
+  throw BackendError(what + ": " + std::generic_category().message(errno));
+}
+
+}  // namespace
+
+Epoll::Epoll() : epoll_(epoll_create1(EPOLL_CLOEXEC)) {
+  if (!epoll_) fail("epoll_create1");
+}
+
+void Epoll::add(int descriptor, std::uint32_t events, std::uint64_t mark) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = mark;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event) != 0) fail("epoll_ctl");
+}
+
+void Epoll::remove(int descriptor) noexcept { epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, descriptor, nullptr); }
+
+std::span<const epoll_event> Epoll::wait(std::chrono::nanoseconds at_most) {
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(at_most);
+  const timespec time{static_cast<time_t>(seconds.count()), static_cast<long>((at_most - seconds).count())};
+  const int count = epoll_pwait2(epoll_.get(), events_.data(), static_cast<int>(events_.size()), &time, nullptr);
+  if (count < 0 && errno != EINTR) fail("epoll_pwait2");
+  return {events_.data(), count < 0 ? 0 : static_cast<std::size_t>(count)};
+}
+
+}  // namespace kolo::transport

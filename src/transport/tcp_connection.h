@@ -1,0 +1,122 @@
+#pragma once
+// One direction between two ranks over TCP. Who has something to send calls; so there are up to two connections
+// between two ranks, and nobody has to agree who calls whom:
+//
+//   caller:    [ TcpGreeting ][ TcpHeader | payload ][ TcpHeader | payload ] ... [ TcpHeader: farewell ]
+//   answerer:                                                                    [ TcpHeader: farewell ]
+//
+// A rank that ends in order says farewell on all its connections; other than that the answerer says nothing. So when it
+// closes its end with bytes unread, on which the kernel breaks the connection, nothing that it has sent is lost.
+//
+// Sockets are registered for edges: an end is told once that it may read or write, and believes so until the kernel
+// says EAGAIN. So a socket costs no system call while nobody waits for it.
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "cluster/socket_address.h"
+#include "cluster/token.h"
+#include "transport/inbox.h"
+
+namespace kolo::transport {
+
+// Numbers are the machines' own, as those in payloads are; both ends are little-endian.
+static_assert(std::endian::native == std::endian::little);
+
+struct TcpGreeting {
+  cluster::Token token{};
+  std::uint32_t version = 1;
+  Rank from = 0;
+};
+
+struct TcpHeader {
+  static constexpr std::uint32_t kMessage = 0;
+  static constexpr std::uint32_t kFarewell = 1;  // the sender ends in order; the last on a connection
+  std::uint64_t length = 0;
+  Tag tag = 0;
+  std::uint32_t kind = kMessage;
+};
+
+[[nodiscard]] inline TcpHeader farewell() noexcept { return {.kind = TcpHeader::kFarewell}; }
+
+// Shared by the transfer's handle and the queue, either of which may let go first.
+struct TcpSend {
+  TcpHeader header;
+  std::span<const std::byte> data;
+  std::size_t sent = 0;  // of header and data together
+  bool done = false;     // all of it is with the kernel
+};
+
+// The end that calls. Externally synchronized, as all here. Never waits.
+class TcpOutgoing {
+ public:
+  enum class State { none, calling, open, failed };
+  [[nodiscard]] State state() const noexcept { return state_; }
+  [[nodiscard]] int socket() const noexcept { return socket_.get(); }
+  [[nodiscard]] int error() const noexcept { return error_; }  // errno of what failed; 0: the peer closed its end
+
+  // Whether the peer has ended in order: what is sent to it goes nowhere.
+  [[nodiscard]] bool heard_farewell() const noexcept { return farewell_; }
+
+  // Begins a connection. REQUIRES: state() is none.
+  void call(const cluster::SocketAddress& address, const TcpGreeting& greeting);
+  void queue(std::shared_ptr<TcpSend> send) { sends_.push_back(std::move(send)); }
+  // The kernel says that something is new about the socket. `ended`: the peer has closed it, or it has failed.
+  void notice(bool writable, bool ended);
+  [[nodiscard]] bool has_work() const noexcept { return writable_ && state_ == State::open && !sends_.empty(); }
+  // Hands what it can to the kernel. True when a send is complete now.
+  bool pump();
+  // If everything else has been said.
+  void say_farewell() noexcept;
+
+ private:
+  void end(int error) noexcept;
+  void fail(int error) noexcept;
+
+  State state_ = State::none;
+  base::UniqueFd socket_;
+  TcpGreeting greeting_;
+  bool writable_ = false;
+  bool farewell_ = false;
+  int error_ = 0;
+  std::deque<std::shared_ptr<TcpSend>> sends_;  // the first is under way
+};
+
+// The end that answers, once the greeting has been read.
+class TcpIncoming {
+ public:
+  explicit TcpIncoming(base::UniqueFd socket);
+  [[nodiscard]] int socket() const noexcept { return socket_.get(); }
+  // As of TcpOutgoing. What has come before the end can still be read.
+  void notice(bool readable, bool ended) noexcept;
+  // Whether pump() would do something for the receives of `inbox`.
+  [[nodiscard]] bool has_work(const Inbox& inbox) const noexcept;
+  // Takes what has come while somebody waits for it, and after its end all that is left. True when a receive is
+  // complete now.
+  bool pump(Inbox& inbox);
+  // Nothing more will come: the peer said farewell, or it did not.
+  [[nodiscard]] bool ended() const noexcept { return over_; }
+  [[nodiscard]] bool heard_farewell() const noexcept { return farewell_; }
+  void say_farewell() noexcept;
+
+ private:
+  bool parse(Inbox& inbox);
+  std::size_t fill(Inbox& inbox);
+  [[nodiscard]] std::size_t staged() const noexcept { return end_ - begin_; }
+
+  base::UniqueFd socket_;
+  std::vector<std::byte> staging_;  // what has been read and belongs nowhere yet: [begin_, end_)
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+  bool readable_ = true;
+  bool ending_ = false;  // the kernel has said so; there may be bytes before it
+  bool over_ = false;
+  bool farewell_ = false;
+};
+
+}  // namespace kolo::transport

@@ -1,0 +1,94 @@
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "transport/tcp_connection.h"
+
+namespace kolo::transport {
+namespace {
+
+constexpr std::size_t kStaging = std::size_t{64} << 10;
+// One connection's turn, after which others have theirs.
+constexpr std::size_t kMostAtATime = std::size_t{1} << 20;
+
+}  // namespace
+
+TcpIncoming::TcpIncoming(base::UniqueFd socket) : socket_(std::move(socket)), staging_(kStaging) {}
+
+void TcpIncoming::notice(bool readable, bool ended) noexcept {
+  if (readable) readable_ = true;
+  if (ended) readable_ = ending_ = true;
+}
+
+bool TcpIncoming::has_work(const Inbox& inbox) const noexcept {
+  if (ending_ && !over_) return true;
+  if (!inbox.wanted()) return false;
+  if (!over_ && readable_) return true;
+  return inbox.reading() ? staged() > 0 : staged() >= sizeof(TcpHeader);
+}
+
+bool TcpIncoming::pump(Inbox& inbox) {
+  bool completed = parse(inbox);
+  for (std::size_t taken = 0; taken < kMostAtATime && !over_ && readable_ && (inbox.wanted() || ending_);) {
+    taken += fill(inbox);
+    if (parse(inbox)) completed = true;
+  }
+  return completed;
+}
+
+// Works off what has been read. True when a receive is complete now.
+bool TcpIncoming::parse(Inbox& inbox) {
+  bool completed = false;
+  while (true) {
+    if (inbox.reading()) {
+      const std::size_t count = std::min(staged(), inbox.rest());
+      if (count > 0 && inbox.to() != nullptr) std::memcpy(inbox.to(), staging_.data() + begin_, count);
+      begin_ += count;
+      inbox.advance(count);
+      if (inbox.rest() > 0) return completed;
+      if (inbox.end()) completed = true;
+    }
+    if (!(inbox.wanted() || ending_) || staged() < sizeof(TcpHeader)) return completed;
+    TcpHeader header;
+    std::memcpy(&header, staging_.data() + begin_, sizeof header);
+    begin_ += sizeof header;
+    if (header.kind == TcpHeader::kFarewell) {
+      over_ = farewell_ = true;
+      return completed;
+    }
+    inbox.begin(header.tag, static_cast<std::size_t>(header.length));
+  }
+}
+
+// One read: the rest of the message that is coming in goes where it belongs, what follows it to the staging. Returns
+// how many bytes came.
+std::size_t TcpIncoming::fill(Inbox& inbox) {
+  std::memmove(staging_.data(), staging_.data() + begin_, staged());  // less than a header
+  end_ -= std::exchange(begin_, 0);
+  const std::size_t direct = inbox.reading() && inbox.to() != nullptr ? inbox.rest() : 0;
+  std::array<iovec, 2> parts{{{direct > 0 ? inbox.to() : nullptr, direct}, {staging_.data() + end_, kStaging - end_}}};
+  const ssize_t count = readv(socket_.get(), parts.data(), parts.size());
+  if (count <= 0) {
+    if (count < 0 && errno == EINTR) return 0;
+    readable_ = false;
+    if (count == 0 || errno != EAGAIN) over_ = true;
+    return 0;
+  }
+  const auto bytes = static_cast<std::size_t>(count);
+  if (direct > 0) inbox.advance(std::min(bytes, direct));
+  end_ += bytes - std::min(bytes, direct);
+  if (bytes < direct + parts[1].iov_len && !ending_) readable_ = false;  // that was all
+  return bytes;
+}
+
+void TcpIncoming::say_farewell() noexcept {
+  const TcpHeader last = farewell();
+  static_cast<void>(::send(socket_.get(), &last, sizeof last, MSG_NOSIGNAL));
+}
+
+}  // namespace kolo::transport

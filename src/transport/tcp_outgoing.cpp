@@ -1,0 +1,104 @@
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "cluster/listener.h"
+#include "transport/tcp_connection.h"
+
+namespace kolo::transport {
+namespace {
+
+constexpr std::size_t kMostTogether = 16;  // messages given to the kernel in one call
+
+iovec part(const void* begin, std::size_t size, std::size_t skip) {
+  return {const_cast<std::byte*>(static_cast<const std::byte*>(begin)) + skip, size - skip};
+}
+
+}  // namespace
+
+void TcpOutgoing::call(const cluster::SocketAddress& address, const TcpGreeting& greeting) {
+  socket_ = cluster::make_tcp_socket(address.family());
+  if (!socket_) return fail(errno);
+  state_ = State::calling;
+  if (connect(socket_.get(), address.get(), address.length) != 0 && errno != EINPROGRESS) return fail(errno);
+  // It goes first, and so does not need a header.
+  auto first = std::make_shared<TcpSend>();
+  first->sent = sizeof(TcpHeader);
+  greeting_ = greeting;
+  first->data = std::as_bytes(std::span(&greeting_, 1));
+  sends_.push_front(std::move(first));
+}
+
+void TcpOutgoing::fail(int error) noexcept {
+  if (state_ == State::failed) return;
+  state_ = State::failed;
+  error_ = error;
+  socket_.reset();
+}
+
+// The peer has closed its end. If it has said anything, then that it leaves.
+void TcpOutgoing::end(int error) noexcept {
+  TcpHeader heard;
+  const ssize_t count = recv(socket_.get(), &heard, sizeof heard, 0);
+  farewell_ = count == sizeof heard && heard.kind == TcpHeader::kFarewell;
+  fail(error);
+}
+
+void TcpOutgoing::notice(bool writable, bool ended) {
+  if (state_ == State::calling && (writable || ended)) {
+    if (const int error = cluster::error_of(socket_.get()); error != 0) return fail(error);
+    state_ = State::open;
+  }
+  if (ended) return end(cluster::error_of(socket_.get()));
+  if (writable) writable_ = true;
+}
+
+bool TcpOutgoing::pump() {
+  bool completed = false;
+  while (has_work()) {
+    std::array<iovec, 2 * kMostTogether> parts{};
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < std::min(sends_.size(), kMostTogether); ++i) {
+      const TcpSend& send = *sends_[i];
+      constexpr std::size_t kHeader = sizeof(TcpHeader);
+      if (send.sent < kHeader) parts[count++] = part(&send.header, kHeader, send.sent);
+      if (!send.data.empty()) {
+        parts[count++] = part(send.data.data(), send.data.size(), std::max(send.sent, kHeader) - kHeader);
+      }
+    }
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = count;
+    const ssize_t written = sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      writable_ = false;
+      if (errno != EAGAIN) end(errno);
+      return completed;
+    }
+    for (auto rest = static_cast<std::size_t>(written); rest > 0;) {
+      TcpSend& send = *sends_.front();
+      const std::size_t taken = std::min(rest, sizeof(TcpHeader) + send.data.size() - send.sent);
+      send.sent += taken;
+      rest -= taken;
+      if (send.sent < sizeof(TcpHeader) + send.data.size()) break;
+      send.done = true;
+      completed = true;
+      sends_.pop_front();
+    }
+  }
+  return completed;
+}
+
+void TcpOutgoing::say_farewell() noexcept {
+  if (state_ != State::open || !sends_.empty()) return;
+  const TcpHeader last = farewell();
+  // A socket that has no room for it is closed without.
+  static_cast<void>(::send(socket_.get(), &last, sizeof last, MSG_NOSIGNAL));
+}
+
+}  // namespace kolo::transport

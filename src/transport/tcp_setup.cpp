@@ -1,0 +1,34 @@
+#include "transport/tcp_setup.h"
+
+#include <sstream>
+
+#include "cluster/host_address.h"
+
+namespace kolo::transport {
+
+TcpWorld set_up_tcp(cluster::Bootstrap& bootstrap, const std::string& interface) {
+  const Placement& placement = bootstrap.placement();
+  TcpWorld world;
+  world.rank = placement.rank;
+  cluster::HostAddresses known;
+  std::string secret;
+  // "HOST TOKEN ADDRESSES"; rank 0's token is everybody's.
+  for (const auto& text : bootstrap.allgather(std::to_string(placement.cross_rank) + ' ' + cluster::random_token() +
+                                              ' ' + print(cluster::allowed_addresses(interface)))) {
+    int host = 0;
+    std::string token;
+    std::string addresses;
+    std::istringstream(text) >> host >> token >> addresses;
+    if (known.hosts.empty()) secret = token;
+    known.hosts.push_back(host);
+    known.addresses.push_back(cluster::parse_addresses(addresses));
+  }
+  const auto address = cluster::own_address(world.rank, known);
+  for (const auto& text : bootstrap.allgather(cluster::open_listener(address, world.listener))) {
+    world.addresses.push_back(cluster::parse_listener(static_cast<Rank>(world.addresses.size()), text));
+  }
+  world.token = cluster::parse_token(secret);
+  return world;
+}
+
+}  // namespace kolo::transport

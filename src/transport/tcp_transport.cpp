@@ -1,0 +1,296 @@
+// Messages over TCP: the network's transport wherever there is nothing faster than the kernel's. What MPI over TCP does
+// not give: a wait that the kernel ends when something comes, both directions of a link at once, and the end of a peer
+// seen as the end of its connections.
+//
+//   rank 0:  peer 1 [ outgoing ]--------->[ incoming ] peer 0  :rank 1       (tcp_connection.h)
+//                   [ incoming ]<---------[ outgoing ]
+//            listener: whoever else calls (tcp_listener.h)
+//
+// Connections are made when a first message is sent. One thread does it all in the calls it makes anyway; all sockets
+// are in one epoll. What nobody waits for stays in the kernel, whose buffers hold back a sender that is too fast.
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "base/deadline.h"
+#include "cluster/mpi_exit.h"
+#include "kolo/error.h"
+#include "transport/make.h"
+#include "transport/tcp_connection.h"
+#include "transport/tcp_listener.h"
+#include "transport/tcp_setup.h"
+
+namespace kolo::transport {
+namespace {
+
+using Clock = base::Deadline::Clock;
+
+// A connection that ends says that somebody is gone, a monitor says who was the first. It has this long to say so.
+constexpr std::chrono::milliseconds kMonitorsTurn{2000};
+
+enum class Source : std::uint32_t { wake, listener, outgoing, incoming };
+
+std::uint64_t mark(Source source, Rank rank = 0) {
+  return std::uint64_t{static_cast<std::uint32_t>(source)} << 32 | static_cast<std::uint32_t>(rank);
+}
+
+struct Peer {
+  Rank rank = 0;
+  Inbox inbox;
+  TcpOutgoing out;
+  std::unique_ptr<TcpIncoming> in;  // null until it has called
+  Clock::time_point lost_since{};   // when a transfer first found its connection ended
+
+  [[nodiscard]] bool left() const noexcept { return out.heard_farewell() || (in && in->heard_farewell()); }
+  // Nothing more comes from it.
+  [[nodiscard]] bool ended() const noexcept { return in ? in->ended() : out.state() == TcpOutgoing::State::failed; }
+};
+
+class TcpTransport final : public Transport {
+ public:
+  TcpTransport(TcpWorld world, telemetry::Counters& counters);
+  ~TcpTransport() override;
+
+  [[nodiscard]] Rank rank() const noexcept override { return rank_; }
+  [[nodiscard]] int size() const noexcept override { return static_cast<int>(peers_.size()); }
+  [[nodiscard]] std::unique_ptr<Transfer> send(Rank to, Tag tag, std::span<const std::byte> data) override;
+  [[nodiscard]] std::unique_ptr<Transfer> receive(Rank from, Tag tag, std::span<std::byte> into) override;
+  void wait_for_activity(std::chrono::microseconds at_most) override;
+  void wake() noexcept override;
+
+  // Moves what can move, unless that has been done since `looks_seen`.
+  void look(std::uint64_t& looks_seen);
+  // For a transfer that is not complete. Both throw PeerLostError when its connection has ended; but what is sent to a
+  // rank that has left in order is as good as sent.
+  [[nodiscard]] bool goes_nowhere(Peer& peer);
+  void require_source(Peer& peer);
+
+ private:
+  Peer& peer(Rank rank);
+  void handle(std::span<const epoll_event> events);
+  void admit();
+  void pump(Peer& peer);
+  void pump_all();
+  [[nodiscard]] bool has_work() const noexcept;
+  void lost(Peer& peer, const std::string& how);
+
+  Rank rank_;
+  TcpGreeting greeting_;
+  std::vector<cluster::SocketAddress> addresses_;
+  telemetry::Counters& counters_;
+  Epoll epoll_;
+  TcpListener listener_;
+  base::UniqueFd wake_;
+  std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null: nothing was ever sent either way
+  std::vector<Peer*> known_;                  // those that are not null
+  std::uint64_t looks_ = 0;
+  bool completed_ = false;  // something has completed since the last wait
+};
+
+class TcpSending final : public Transfer {
+ public:
+  TcpSending(TcpTransport& transport, Peer& peer, std::shared_ptr<TcpSend> send)
+      : transport_(transport), peer_(peer), send_(std::move(send)) {}
+  bool test() override {
+    if (!send_->done) transport_.look(looks_seen_);
+    if (!send_->done) send_->done = transport_.goes_nowhere(peer_);
+    return send_->done;
+  }
+  [[nodiscard]] std::size_t size() const noexcept override { return send_->data.size(); }
+
+ private:
+  TcpTransport& transport_;
+  Peer& peer_;
+  std::shared_ptr<TcpSend> send_;
+  std::uint64_t looks_seen_ = 0;
+};
+
+class TcpReceiving final : public Transfer {
+ public:
+  TcpReceiving(TcpTransport& transport, Peer& peer, std::shared_ptr<PostedReceive> receive)
+      : transport_(transport), peer_(peer), receive_(std::move(receive)) {}
+  bool test() override {
+    if (!receive_->done) transport_.look(looks_seen_);
+    if (!receive_->done) transport_.require_source(peer_);
+    if (receive_->done && !receive_->fits()) throw_too_long(*receive_, "rank " + std::to_string(peer_.rank));
+    return receive_->done;
+  }
+  [[nodiscard]] std::size_t size() const noexcept override { return receive_->size; }
+
+ private:
+  TcpTransport& transport_;
+  Peer& peer_;
+  std::shared_ptr<PostedReceive> receive_;
+  std::uint64_t looks_seen_ = 0;
+};
+
+TcpTransport::TcpTransport(TcpWorld world, telemetry::Counters& counters)
+    : rank_(world.rank),
+      greeting_{.token = world.token, .from = world.rank},
+      addresses_(std::move(world.addresses)),
+      counters_(counters),
+      listener_(std::move(world.listener), world.token, static_cast<int>(addresses_.size())),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      peers_(addresses_.size()) {
+  if (!wake_) throw BackendError("eventfd: " + std::generic_category().message(errno));
+  epoll_.add(listener_.descriptor(), EPOLLIN, mark(Source::listener));
+  epoll_.add(wake_.get(), EPOLLIN, mark(Source::wake));
+}
+
+TcpTransport::~TcpTransport() {
+  try {
+    admit();  // who has just called is told too
+  } catch (const Error&) {
+    // Whoever is not answered finds the connection closed.
+  }
+  for (Peer* const peer : known_) {
+    peer->out.say_farewell();
+    if (peer->in) peer->in->say_farewell();
+  }
+}
+
+Peer& TcpTransport::peer(Rank rank) {
+  auto& found = peers_[static_cast<std::size_t>(rank)];
+  if (!found) {
+    found = std::make_unique<Peer>();
+    found->rank = rank;
+    known_.push_back(found.get());
+  }
+  return *found;
+}
+
+std::unique_ptr<Transfer> TcpTransport::send(Rank to, Tag tag, std::span<const std::byte> data) {
+  Peer& target = peer(to);
+  auto state = std::make_shared<TcpSend>();
+  state->header.length = data.size();
+  state->header.tag = tag;
+  state->data = data;
+  if (target.out.state() == TcpOutgoing::State::none) {
+    target.out.call(addresses_[static_cast<std::size_t>(to)], greeting_);
+    if (target.out.state() == TcpOutgoing::State::calling) {
+      epoll_.add(target.out.socket(), EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, mark(Source::outgoing, to));
+    }
+  }
+  target.out.queue(state);
+  if (target.out.has_work() && target.out.pump()) completed_ = true;
+  counters_.messages_sent.add();
+  counters_.bytes_on_wire.add(data.size());
+  return std::make_unique<TcpSending>(*this, target, std::move(state));
+}
+
+std::unique_ptr<Transfer> TcpTransport::receive(Rank from, Tag tag, std::span<std::byte> into) {
+  auto state = std::make_shared<PostedReceive>();
+  state->tag = tag;
+  state->into = into;
+  Peer& source = peer(from);
+  source.inbox.post(state);
+  return std::make_unique<TcpReceiving>(*this, source, std::move(state));
+}
+
+void TcpTransport::look(std::uint64_t& looks_seen) {
+  // What has come for others is moved first: often that is all, and the kernel need not be asked.
+  if (looks_seen == looks_) {
+    ++looks_;
+    handle(epoll_.wait({}));
+    pump_all();
+  }
+  looks_seen = looks_;
+}
+
+void TcpTransport::handle(std::span<const epoll_event> events) {
+  bool called = false;
+  for (const epoll_event& event : events) {
+    const auto source = static_cast<Source>(event.data.u64 >> 32);
+    const auto index = static_cast<std::size_t>(event.data.u64 & 0xffffffffU);
+    const bool ended = (event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
+    if (source == Source::listener) called = true;
+    if (source == Source::outgoing) peers_[index]->out.notice((event.events & EPOLLOUT) != 0, ended);
+    if (source == Source::incoming) peers_[index]->in->notice((event.events & EPOLLIN) != 0, ended);
+  }
+  if (called) admit();
+}
+
+void TcpTransport::admit() {
+  for (auto& caller : listener_.callers()) {
+    Peer& from = peer(caller.rank);
+    if (from.in) continue;  // it calls once
+    from.in = std::make_unique<TcpIncoming>(std::move(caller.socket));
+    epoll_.add(from.in->socket(), EPOLLIN | EPOLLRDHUP | EPOLLET, mark(Source::incoming, caller.rank));
+  }
+}
+
+void TcpTransport::pump(Peer& peer) {
+  if (peer.out.has_work() && peer.out.pump()) completed_ = true;
+  if (peer.in && peer.in->has_work(peer.inbox) && peer.in->pump(peer.inbox)) completed_ = true;
+}
+
+void TcpTransport::pump_all() {
+  for (Peer* const peer : known_) pump(*peer);
+}
+
+bool TcpTransport::has_work() const noexcept {
+  return std::any_of(known_.begin(), known_.end(), [](const Peer* peer) {
+    return peer->out.has_work() || (peer->in && peer->in->has_work(peer->inbox));
+  });
+}
+
+bool TcpTransport::goes_nowhere(Peer& peer) {
+  if (peer.out.state() != TcpOutgoing::State::failed) return false;
+  if (peer.left()) return true;
+  const int error = peer.out.error();
+  // Its transport is gone, before this rank had anything to say. If that was a death, the monitor knows.
+  if (error == ECONNREFUSED && watched()) {
+    require_whole();
+    return true;
+  }
+  lost(peer, error == 0 || error == ECONNREFUSED ? "closed its connections before it said that it leaves"
+                                                 : "cannot be reached: " + std::generic_category().message(error));
+  return false;
+}
+
+void TcpTransport::require_source(Peer& peer) {
+  if (peer.ended()) lost(peer, peer.left() ? "left" : "closed its connections before it said that it leaves");
+}
+
+void TcpTransport::lost(Peer& peer, const std::string& how) {
+  require_whole();
+  if (watched()) {
+    if (peer.lost_since == Clock::time_point{}) peer.lost_since = Clock::now();
+    if (Clock::now() - peer.lost_since < kMonitorsTurn) return;
+  }
+  if (!watched() && !peer.left()) cluster::skip_mpi_finalize();  // a monitor does that for the dead
+  throw PeerLostError(peer.rank, "rank " + std::to_string(peer.rank) + ' ' + how);
+}
+
+void TcpTransport::wait_for_activity(std::chrono::microseconds at_most) {
+  if (std::exchange(completed_, false) || has_work()) return;
+  const auto events = epoll_.wait(at_most);
+  std::uint64_t count = 0;
+  for (const epoll_event& event : events) {
+    if (event.data.u64 == mark(Source::wake)) static_cast<void>(::read(wake_.get(), &count, sizeof count));
+  }
+  handle(events);
+}
+
+void TcpTransport::wake() noexcept {
+  const std::uint64_t one = 1;
+  static_cast<void>(::write(wake_.get(), &one, sizeof one));
+}
+
+}  // namespace
+
+std::unique_ptr<Transport> make_tcp(TcpWorld world, telemetry::Counters& counters) {
+  return std::make_unique<TcpTransport>(std::move(world), counters);
+}
+
+std::unique_ptr<Transport> make_tcp(cluster::Bootstrap& bootstrap, const std::string& interface,
+                                    telemetry::Counters& counters) {
+  return make_tcp(set_up_tcp(bootstrap, interface), counters);
+}
+
+}  // namespace kolo::transport

@@ -1,0 +1,238 @@
+// What is particular to TCP: strangers at the door, peers whose connections end, and whose word counts then.
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <cstring>
+#include <string>
+
+#include "base/deadline.h"
+#include "cluster/listener.h"
+#include "contract/transport_tools.h"
+#include "kolo/error.h"
+#include "telemetry/counters.h"
+#include "transport/make.h"
+#include "transport/tcp_listener.h"
+#include "transport/tcp_setup.h"
+
+namespace kolo::transport {
+namespace {
+
+using namespace std::chrono_literals;
+using test::Bytes;
+using test::finish;
+using test::pattern;
+
+constexpr int kRanks = 3;
+
+// Ranks of one process, as set_up_tcp() would have introduced them.
+class TcpTest : public testing::Test {
+ protected:
+  TcpTest() {
+    std::vector<TcpWorld> worlds(kRanks);
+    for (Rank rank = 0; rank < kRanks; ++rank) {
+      auto listener = cluster::listen_at("127.0.0.1");
+      addresses_.push_back(*cluster::socket_address("127.0.0.1", listener.port));
+      worlds[static_cast<std::size_t>(rank)] = {rank, token_, std::move(listener.socket), {}};
+    }
+    for (auto& world : worlds) {
+      world.addresses = addresses_;
+      ends_.push_back(make_tcp(std::move(world), counters_));
+    }
+  }
+
+  // Somebody who has connected to `rank` and says this.
+  base::UniqueFd stranger(Rank rank, std::span<const std::byte> says) {
+    const auto& address = addresses_[static_cast<std::size_t>(rank)];
+    base::UniqueFd socket(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(connect(socket.get(), address.get(), address.length), 0);
+    EXPECT_EQ(::send(socket.get(), says.data(), says.size(), 0), static_cast<ssize_t>(says.size()));
+    return socket;
+  }
+  base::UniqueFd stranger(Rank rank, const TcpGreeting& greeting) {
+    return stranger(rank, std::as_bytes(std::span(&greeting, 1)));
+  }
+  // A message of one byte arrives.
+  void expect_open(Rank from, Rank to) {
+    const Bytes out{std::byte{7}};
+    Bytes in(1);
+    const auto receive = end(to).receive(from, 5, in);
+    const auto send = end(from).send(to, 5, out);
+    finish(end(from), *send);
+    finish(end(to), *receive);
+    EXPECT_EQ(in, out);
+  }
+  Transport& end(Rank rank) { return *ends_[static_cast<std::size_t>(rank)]; }
+  // The receive fails with a PeerLostError that names `rank`; what it says.
+  static std::string loss(Transport& at, Transfer& transfer, Rank rank) {
+    try {
+      finish(at, transfer);
+    } catch (const PeerLostError& error) {
+      EXPECT_EQ(error.rank(), rank);
+      return error.what();
+    }
+    return "nothing";
+  }
+
+  cluster::Token token_{std::byte{1}, std::byte{2}};
+  telemetry::Counters counters_;
+  std::vector<cluster::SocketAddress> addresses_;
+  std::vector<std::unique_ptr<Transport>> ends_;
+};
+
+// Whether the other side has closed it.
+bool closed(Transport& host, const base::UniqueFd& socket) {
+  const base::Deadline deadline(10s);
+  std::byte byte{};
+  while (!deadline.passed()) {
+    host.wait_for_activity(1ms);
+    if (recv(socket.get(), &byte, 1, MSG_DONTWAIT) == 0 || errno == ECONNRESET) return true;
+  }
+  return false;
+}
+
+TEST_F(TcpTest, StrangersAreShownTheDoorAndNothingElse) {
+  TcpGreeting wrong_token{.token = {}, .from = 1};
+  TcpGreeting nobody{.token = token_, .from = kRanks};
+  TcpGreeting other_version{.token = token_, .version = 99, .from = 1};
+  const std::string http = "GET / HTTP/1.1\r\nHost: somebody\r\n\r\n";
+  EXPECT_TRUE(closed(end(0), stranger(0, wrong_token)));
+  EXPECT_TRUE(closed(end(0), stranger(0, nobody)));
+  EXPECT_TRUE(closed(end(0), stranger(0, other_version)));
+  EXPECT_TRUE(closed(end(0), stranger(0, std::as_bytes(std::span(http)))));
+  expect_open(1, 0);
+}
+
+TEST_F(TcpTest, ManyWhoSayNothingKeepNobodyOut) {
+  std::vector<base::UniqueFd> silent;
+  for (std::size_t i = 0; i < TcpListener::kMostStrangers + 20; ++i) {
+    silent.push_back(stranger(0, std::as_bytes(std::span("half a greeting").first(5))));
+    end(0).wait_for_activity(100us);
+  }
+  EXPECT_TRUE(closed(end(0), silent.front()));  // the oldest goes
+  expect_open(2, 0);
+}
+
+TEST_F(TcpTest, AGreetingMayComeInPieces) {
+  const TcpGreeting greeting{.token = token_, .from = 1};
+  const TcpHeader header{.length = 3, .tag = 9};
+  Bytes all(sizeof greeting + sizeof header + 3, std::byte{42});
+  std::memcpy(all.data(), &greeting, sizeof greeting);
+  std::memcpy(all.data() + sizeof greeting, &header, sizeof header);
+  const auto socket = stranger(0, std::span(all).first(1));
+  Bytes in(3);
+  const auto receive = end(0).receive(1, 9, in);
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    EXPECT_FALSE(receive->test());
+    ASSERT_EQ(::send(socket.get(), &all[i], 1, 0), 1);
+    end(0).wait_for_activity(10ms);
+  }
+  finish(end(0), *receive);
+  EXPECT_EQ(in, Bytes(3, std::byte{42}));
+}
+
+TEST_F(TcpTest, ASecondCallerInTheNameOfARankIsNotHeard) {
+  expect_open(1, 0);
+  const TcpGreeting greeting{.token = token_, .from = 1};
+  EXPECT_TRUE(closed(end(0), stranger(0, greeting)));
+  expect_open(1, 0);
+}
+
+TEST_F(TcpTest, AnEndWithoutFarewellIsNotALeave) {
+  const TcpGreeting greeting{.token = token_, .from = 1};
+  auto socket = stranger(0, greeting);
+  Bytes in(10);
+  const auto receive = end(0).receive(1, 9, in);
+  EXPECT_FALSE(receive->test());
+  socket.reset();
+  EXPECT_EQ(loss(end(0), *receive, 1), "rank 1 closed its connections before it said that it leaves");
+}
+
+TEST_F(TcpTest, WhatIsSentToOneWhoHasLeftGoesNowhere) {
+  const Bytes out(std::size_t{64} << 20);  // more than any kernel keeps
+  const auto send = end(0).send(1, 9, out);
+  for (int i = 0; i < 10; ++i) {  // as much as the kernel takes
+    EXPECT_FALSE(send->test());
+    end(0).wait_for_activity(1ms);
+  }
+  ends_[1].reset();
+  finish(end(0), *send);
+  Bytes in(10);
+  EXPECT_EQ(loss(end(0), *end(0).receive(1, 9, in), 1), "rank 1 left");  // though it never said anything else
+}
+
+TEST_F(TcpTest, ASendToOneWhoIsGoneFails) {
+  auto listener = cluster::listen_at("127.0.0.1");
+  TcpWorld world{0, token_, std::move(listener.socket), addresses_};
+  listener = cluster::listen_at("127.0.0.1");
+  world.addresses[1] = *cluster::socket_address("127.0.0.1", listener.port);
+  const auto alone = make_tcp(std::move(world), counters_);
+  const Bytes out(std::size_t{64} << 20);
+  const auto send = alone->send(1, 9, out);
+  EXPECT_FALSE(send->test());
+  listener.socket.reset();  // the kernel had answered for it
+  EXPECT_NE(loss(*alone, *send, 1), "nothing");
+  EXPECT_NE(loss(*alone, *alone->send(1, 9, out), 1), "nothing");
+}
+
+// A rank may leave because another died: the monitor's word comes first, and if it says nothing the transport does.
+TEST_F(TcpTest, TheMonitorNamesTheCause) {
+  cluster::Liveness liveness;
+  end(0).set_liveness(&liveness);
+  expect_open(1, 0);
+  Bytes in(10);
+  const auto receive = end(0).receive(1, 9, in);
+  ends_[1].reset();
+  end(0).wait_for_activity(1s);
+  EXPECT_FALSE(receive->test());  // gone, but not judged yet
+  liveness.report_loss(2, "rank 2 died");
+  EXPECT_EQ(loss(end(0), *receive, 2), "rank 2 died");
+}
+
+// Perhaps it has left, perhaps it died: the monitor would know of that.
+TEST_F(TcpTest, WhatIsSentToOneWhoseDoorIsShutGoesNowhereWhileTheMonitorIsContent) {
+  cluster::Liveness liveness;
+  end(0).set_liveness(&liveness);
+  ends_[1].reset();
+  ends_[2].reset();
+  const Bytes out(10);
+  finish(end(0), *end(0).send(1, 9, out));
+  liveness.report_loss(2, "rank 2 died");
+  EXPECT_EQ(loss(end(0), *end(0).send(2, 9, out), 2), "rank 2 died");
+}
+
+TEST_F(TcpTest, ASilentMonitorIsNotWaitedForLong) {
+  cluster::Liveness liveness;
+  end(0).set_liveness(&liveness);
+  expect_open(1, 0);
+  Bytes in(10);
+  const auto receive = end(0).receive(1, 9, in);
+  ends_[1].reset();
+  EXPECT_EQ(loss(end(0), *receive, 1), "rank 1 left");
+}
+
+// What nobody waits for is left with the kernel, which holds the sender back.
+TEST_F(TcpTest, ASenderIsHeldBackUntilSomebodyReceives) {
+  const Bytes out = pattern(0, 1, 1, std::size_t{64} << 20);
+  const auto send = end(0).send(1, 9, out);
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_FALSE(send->test());
+    end(0).wait_for_activity(1ms);
+    end(1).wait_for_activity(1ms);
+  }
+  Bytes in(out.size());
+  const auto receive = end(1).receive(0, 9, in);
+  const base::Deadline deadline(60s);
+  while (!receive->test() && !deadline.passed()) send->test();
+  EXPECT_TRUE(send->test());
+  EXPECT_EQ(in, out);
+}
+
+TEST_F(TcpTest, CountsWhatItCarries) {
+  expect_open(0, 1);
+  expect_open(1, 2);
+  EXPECT_EQ(counters_.messages_sent.value(), 2U);
+  EXPECT_EQ(counters_.bytes_on_wire.value(), 2U);
+}
+
+}  // namespace
+}  // namespace kolo::transport
