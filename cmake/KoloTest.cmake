@@ -27,5 +27,10 @@ function(kolo_test name)
     target_link_libraries(${name} PRIVATE GTest::gtest_main)
     add_test(NAME ${name} COMMAND ${name})
     set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
+    if(KOLO_SANITIZE MATCHES address)
+      # Full stacks are for the leaks of Open MPI (tests/support/lsan.supp), and take ten times as long as all the rest.
+      set_tests_properties(${name} PROPERTIES
+        ENVIRONMENT_MODIFICATION "ASAN_OPTIONS=string_append::fast_unwind_on_malloc=1")
+    endif()
   endif()
 endfunction()

@@ -18,6 +18,7 @@ constexpr std::chrono::milliseconds kBeat = 1s;
 constexpr int kBeatsOfSilence = 5;   // at least so many signs of life are missing before a rank counts as silent
 constexpr int kEnding = 20;          // milliseconds: how long after its connections a process ends
 constexpr auto kGoodbyeWay = 250ms;  // how long the goodbye of a process that has ended may be on its way here
+constexpr auto kWordsWay = 5s;       // the same for word of a loss that others know of
 constexpr auto kFarewell = 500ms;    // how long a goodbye may take to leave
 constexpr std::size_t kQuestionsKept = 64;
 
@@ -108,7 +109,7 @@ void Monitor::post(std::function<void()> command) {
   static_cast<void>(!write(bell_.get(), &one, sizeof one));  // full: it rings already
 }
 
-Agreement Monitor::survivors(std::chrono::milliseconds timeout) {
+Agreement Monitor::survivors(std::chrono::milliseconds timeout, std::optional<Rank> known_lost) {
   std::uint64_t look = 0;
   {
     const std::lock_guard lock(lock_);
@@ -123,6 +124,10 @@ Agreement Monitor::survivors(std::chrono::milliseconds timeout) {
     changed_ = true;
   });
   std::unique_lock lock(lock_);
+  if (known_lost) {
+    told_.wait_for(lock, std::min<std::chrono::milliseconds>(timeout, kWordsWay),
+                   [&] { return outside_.out() || std::ranges::count(outside_.lost, *known_lost) > 0; });
+  }
   const auto ready = [&] { return looks_ >= look && !outside_.in_doubt && outside_.fate != Fate::agreeing; };
   if (!told_.wait_for(lock, timeout, ready)) {
     throw TimeoutError(outside_.awaited, "agreeing on the survivors: no answer from " + text_of(outside_.awaited));

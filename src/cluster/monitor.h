@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -45,9 +46,10 @@ class Monitor final : private LinksHost, private MembershipHost {
 
   // Asked in every wait for peers. Lives as long as this.
   [[nodiscard]] const Liveness& liveness() const noexcept { return liveness_; }
-  // Who goes on, once the live ranks have agreed; everybody, if nobody is lost. Throws PeerLostError when this rank may
-  // not go on, TimeoutError.
-  [[nodiscard]] Agreement survivors(std::chrono::milliseconds timeout);
+  // Who goes on, once the live ranks have agreed; everybody, if nobody is lost. `known_lost` is one whose loss the
+  // caller has heard of from others: word of it is on its way here too, and is waited for. Throws PeerLostError when
+  // this rank may not go on, TimeoutError.
+  [[nodiscard]] Agreement survivors(std::chrono::milliseconds timeout, std::optional<Rank> known_lost = {});
   // Throws PeerLostError when a member of this list is lost by now.
   void require_members(const Agreement& agreement) const;
   // Waits until every member of this list has come here. Throws like survivors(), also when somebody is lost meanwhile.

@@ -67,6 +67,8 @@ class EngineImpl final : public Engine,
 
   bool drive_until(const std::function<bool()>& done, std::chrono::nanoseconds timeout) override;
   [[nodiscard]] std::string whom_for(const std::string& name) override;
+  // Whose loss has ended the engine. Thread-safe.
+  [[nodiscard]] std::optional<Rank> lost_rank();
   // What this rank is doing, for one who waits for it at `operation` (empty: a round). Thread-safe; does not block.
   [[nodiscard]] Activity activity(const std::string& operation);
 
@@ -175,6 +177,7 @@ class EngineImpl final : public Engine,
   std::vector<Submission> queue_;  // guarded by queue_lock_
   std::set<std::string> names_;    // pending here; guarded by queue_lock_
   std::exception_ptr fatal_;       // guarded by queue_lock_
+  std::optional<Rank> lost_rank_;  // guarded by queue_lock_
   bool stopped_ = false;           // guarded by queue_lock_
   // Until this rank has ended the round in which a peer failed, its operations by name fail: they belong to that step.
   struct FailedRound {

@@ -222,6 +222,11 @@ std::exception_ptr EngineImpl::to_exception(const Fatal& fatal) const {
   return std::make_exception_ptr(BackendError(fatal.text));
 }
 
+std::optional<Rank> EngineImpl::lost_rank() {
+  const std::scoped_lock lock(queue_lock_);
+  return lost_rank_;
+}
+
 std::exception_ptr EngineImpl::current_fatal() {
   const std::scoped_lock lock(queue_lock_);
   return fatal_;
@@ -249,6 +254,7 @@ void EngineImpl::ended(const Fatal& fatal) {
   {
     const std::scoped_lock lock(queue_lock_);
     fatal_ = error;
+    if (fatal.kind == FatalKind::peer_lost && !fatal.ranks.empty()) lost_rank_ = fatal.ranks.front();
   }
   fail_unlisted(error, true);
   while (!listed_.empty() && listed_.back().item.sequence >= cut_sequence_) {

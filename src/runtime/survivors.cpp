@@ -41,7 +41,7 @@ cluster::Monitor& monitor_of(const Context::Parts& parts) {
 
 std::vector<Rank> Context::survivors() {
   if (size() > 1 && !parts_->bootstrap->of_threads()) {
-    return monitor_of(*parts_).survivors(patience(parts_->config)).members;
+    return monitor_of(*parts_).survivors(patience(parts_->config), parts_->engine->lost_rank()).members;
   }
   std::vector<Rank> everybody(static_cast<std::size_t>(size()));
   std::iota(everybody.begin(), everybody.end(), 0);
@@ -51,7 +51,7 @@ std::vector<Rank> Context::survivors() {
 std::unique_ptr<Context> Context::create_over_survivors(Context& old, const Config& config) {
   Parts& parts = *old.parts_;
   auto& monitor = monitor_of(parts);
-  const auto agreement = monitor.survivors(patience(old.config()));
+  const auto agreement = monitor.survivors(patience(old.config()), parts.engine->lost_rank());
   parts.engine->stop();
   const auto limit = std::min(config.timeout, kLongestSetUp);
   monitor.gather(agreement, limit);

@@ -10,8 +10,9 @@ LISTENS = "0A"
 
 
 def own_sockets(pid):
-    """Inodes of the process's sockets."""
-    for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+    """Inodes of the process's sockets; none once it has ended."""
+    folder = pathlib.Path(f"/proc/{pid}/fd")
+    for entry in folder.iterdir() if folder.exists() else []:
         try:
             target = os.readlink(entry)
         except OSError:
@@ -23,6 +24,8 @@ def own_sockets(pid):
 def doors(pid):
     """(address, port) of the sockets that listen on one address: kolo's. MPI's own listen on all."""
     inodes = set(own_sockets(pid))
+    if not inodes:
+        return
     for line in pathlib.Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
         words = line.split()
         address, _, port = words[1].partition(":")

@@ -199,7 +199,7 @@ class Garbage(Scenario):
 
     def plan(self, choose, hosts, short):
         plan = super().plan(choose, hosts, short)
-        plan.step = 300 if short else 1500
+        plan.step = 3000  # some seconds
         return plan
 
     def harm(self, job, plan, choose):

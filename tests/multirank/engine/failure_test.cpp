@@ -182,8 +182,8 @@ INSTANTIATE_TEST_SUITE_P(Missing, Deadlines,
 TEST_P(Deadlines, NameTheTensorAndTheMissingRankAndFreeTheName) {
   const auto [ranks, absent] = GetParam();
   auto config = quick();
-  config.timeout = std::chrono::milliseconds(600);
-  config.stall_warning = std::chrono::milliseconds(100);
+  config.timeout = std::chrono::milliseconds(1500);
+  config.stall_warning = std::chrono::milliseconds(300);
   std::mutex lock;
   std::vector<std::string> lines;
   config.log_sink = [&](LogLevel, std::string_view line) {
@@ -206,8 +206,9 @@ TEST_P(Deadlines, NameTheTensorAndTheMissingRankAndFreeTheName) {
     given_up.arrive_and_wait();
     context.engine().submit(allreduce("lonely", input, nullptr)).wait();
   });
-  const auto rank_text = testing::HasSubstr("rank " + std::to_string(absent));
-  EXPECT_THAT(lines, testing::Contains(testing::AllOf(testing::HasSubstr("'lonely'"), rank_text)));
+  // On a busy machine the warning may come before it is known of the ranks below the missing one that they have come.
+  EXPECT_THAT(lines, testing::Contains(testing::ContainsRegex("'lonely'.*not submitted by ranks? ([0-9]+, )*" +
+                                                              std::to_string(absent) + "($|[,;])")));
 }
 
 TEST(DeadlinesOnce, WithoutTheRootsAnswerTheGroupEnds) {

@@ -1,5 +1,7 @@
 #pragma once
 // A world of ranks that are threads, for tests of the engine.
+#include <algorithm>
+#include <cmath>
 #include <memory>
 #include <vector>
 
@@ -39,6 +41,11 @@ inline Request allreduce(const std::string& name, const std::vector<float>& inpu
   request.input = input.data();
   request.output = output == nullptr ? nullptr : output->data();
   return request;
+}
+
+// How many values are not what they should be. (A matcher a value takes longer than all the rest of a test.)
+inline std::ptrdiff_t far_from(float wanted, const std::vector<float>& values) {
+  return std::ranges::count_if(values, [&](float value) { return !(std::abs(value - wanted) <= 1e-4F); });
 }
 
 }  // namespace kolo::test

@@ -82,7 +82,7 @@ TEST_P(Layouts, ManyPieces) {
   world.run([](Communicator& comm) {
     for (const auto& [dtype, op] : {std::pair(DType::f32, ReduceOp::average), std::pair(DType::i16, ReduceOp::average),
                                     std::pair(DType::bf16, ReduceOp::max)}) {
-      if (kSanitized && dtype != DType::f32) continue;  // a minute
+      if (kSanitized && dtype != DType::f32) continue;
       const std::size_t count = (std::size_t{19} << 20) / 8 + 1001;
       Registered data(comm, dtype, count);
       data.options.op = op;
