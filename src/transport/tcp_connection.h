@@ -1,12 +1,12 @@
 #pragma once
-// One direction between two ranks over TCP. Who has something to send calls; so there are up to two connections
-// between two ranks, and nobody has to agree who calls whom:
+// The two directions between two ranks over TCP. Who has something to send calls, and whoever has been called by then
+// answers on the same connection, so that the kernel's acknowledgements travel with the messages:
 //
 //   caller:    [ TcpGreeting ][ TcpHeader | payload ][ TcpHeader | payload ] ... [ TcpHeader: farewell ]
-//   answerer:                                                                    [ TcpHeader: farewell ]
+//   answerer:                 [ TcpHeader | payload ] ...                        [ TcpHeader: farewell ]
 //
-// A rank that ends in order says farewell on all its connections; other than that the answerer says nothing. So when it
-// closes its end with bytes unread, on which the kernel breaks the connection, nothing that it has sent is lost.
+// Two that call each other at the same moment have two connections and use one direction of each: nobody has to agree
+// on one of them. So that this is rare, the higher rank waits a moment before it calls.
 //
 // Sockets are registered for edges: an end is told once that it may read or write, and believes so until the kernel
 // says EAGAIN. So a socket costs no system call while nobody waits for it.
@@ -52,7 +52,7 @@ struct TcpSend {
   bool done = false;     // all of it is with the kernel
 };
 
-// The end that calls. Externally synchronized, as all here. Never waits.
+// The end that sends. Externally synchronized, as all here. Never waits.
 class TcpOutgoing {
  public:
   enum class State { none, calling, open, failed };
@@ -60,11 +60,12 @@ class TcpOutgoing {
   [[nodiscard]] int socket() const noexcept { return socket_.get(); }
   [[nodiscard]] int error() const noexcept { return error_; }  // errno of what failed; 0: the peer closed its end
 
-  // Whether the peer has ended in order: what is sent to it goes nowhere.
-  [[nodiscard]] bool heard_farewell() const noexcept { return farewell_; }
+  [[nodiscard]] bool idle() const noexcept { return sends_.empty(); }
 
   // Begins a connection. REQUIRES: state() is none.
   void call(const cluster::SocketAddress& address, const TcpGreeting& greeting);
+  // Takes the peer's call for its own. REQUIRES: state() is none.
+  void answer_on(base::UniqueFd socket);
   void queue(std::shared_ptr<TcpSend> send) { sends_.push_back(std::move(send)); }
   // The kernel says that something is new about the socket. `ended`: the peer has closed it, or it has failed.
   void notice(bool writable, bool ended);
@@ -75,19 +76,17 @@ class TcpOutgoing {
   void say_farewell() noexcept;
 
  private:
-  void end(int error) noexcept;
   void fail(int error) noexcept;
 
   State state_ = State::none;
   base::UniqueFd socket_;
   TcpGreeting greeting_;
   bool writable_ = false;
-  bool farewell_ = false;
   int error_ = 0;
   std::deque<std::shared_ptr<TcpSend>> sends_;  // the first is under way
 };
 
-// The end that answers, once the greeting has been read.
+// The end that receives, behind the greeting.
 class TcpIncoming {
  public:
   explicit TcpIncoming(base::UniqueFd socket);
@@ -102,7 +101,6 @@ class TcpIncoming {
   // Nothing more will come: the peer said farewell, or it did not.
   [[nodiscard]] bool ended() const noexcept { return over_; }
   [[nodiscard]] bool heard_farewell() const noexcept { return farewell_; }
-  void say_farewell() noexcept;
 
  private:
   bool parse(Inbox& inbox);

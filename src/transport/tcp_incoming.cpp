@@ -86,9 +86,4 @@ std::size_t TcpIncoming::fill(Inbox& inbox) {
   return bytes;
 }
 
-void TcpIncoming::say_farewell() noexcept {
-  const TcpHeader last = farewell();
-  static_cast<void>(::send(socket_.get(), &last, sizeof last, MSG_NOSIGNAL));
-}
-
 }  // namespace kolo::transport

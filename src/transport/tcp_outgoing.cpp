@@ -40,20 +40,19 @@ void TcpOutgoing::fail(int error) noexcept {
   socket_.reset();
 }
 
-// The peer has closed its end. If it has said anything, then that it leaves.
-void TcpOutgoing::end(int error) noexcept {
-  TcpHeader heard;
-  const ssize_t count = recv(socket_.get(), &heard, sizeof heard, 0);
-  farewell_ = count == sizeof heard && heard.kind == TcpHeader::kFarewell;
-  fail(error);
+void TcpOutgoing::answer_on(base::UniqueFd socket) {
+  socket_ = std::move(socket);
+  if (!socket_) return fail(errno);
+  state_ = State::open;
 }
 
 void TcpOutgoing::notice(bool writable, bool ended) {
+  if (state_ == State::failed) return;
   if (state_ == State::calling && (writable || ended)) {
     if (const int error = cluster::error_of(socket_.get()); error != 0) return fail(error);
     state_ = State::open;
   }
-  if (ended) return end(cluster::error_of(socket_.get()));
+  if (ended) return fail(cluster::error_of(socket_.get()));
   if (writable) writable_ = true;
 }
 
@@ -77,7 +76,7 @@ bool TcpOutgoing::pump() {
     if (written < 0) {
       if (errno == EINTR) continue;
       writable_ = false;
-      if (errno != EAGAIN) end(errno);
+      if (errno != EAGAIN) fail(errno);
       return completed;
     }
     for (auto rest = static_cast<std::size_t>(written); rest > 0;) {

@@ -2,12 +2,13 @@
 // not give: a wait that the kernel ends when something comes, both directions of a link at once, and the end of a peer
 // seen as the end of its connections.
 //
-//   rank 0:  peer 1 [ outgoing ]--------->[ incoming ] peer 0  :rank 1       (tcp_connection.h)
-//                   [ incoming ]<---------[ outgoing ]
+//   rank 0:  peer 1 [ outgoing ]--------->[ incoming ] peer 0  :rank 1       (tcp_connection.h: on one connection, or
+//                   [ incoming ]<---------[ outgoing ]                       on one each)
 //            listener: whoever else calls (tcp_listener.h)
 //
 // Connections are made when a first message is sent. One thread does it all in the calls it makes anyway; all sockets
 // are in one epoll. What nobody waits for stays in the kernel, whose buffers hold back a sender that is too fast.
+#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -32,6 +33,8 @@ using Clock = base::Deadline::Clock;
 
 // A connection that ends says that somebody is gone, a monitor says who was the first. It has this long to say so.
 constexpr std::chrono::milliseconds kMonitorsTurn{2000};
+// How long a lower rank is given to call first.
+constexpr std::chrono::milliseconds kPoliteness{2};
 
 enum class Source : std::uint32_t { wake, listener, outgoing, incoming };
 
@@ -43,10 +46,12 @@ struct Peer {
   Rank rank = 0;
   Inbox inbox;
   TcpOutgoing out;
-  std::unique_ptr<TcpIncoming> in;  // null until it has called
+  std::unique_ptr<TcpIncoming> in;  // null until there is a connection
+  bool has_called = false;          // `in` is of its call; otherwise of ours
+  Clock::time_point call_at{};      // when to call, unless it does first
   Clock::time_point lost_since{};   // when a transfer first found its connection ended
 
-  [[nodiscard]] bool left() const noexcept { return out.heard_farewell() || (in && in->heard_farewell()); }
+  [[nodiscard]] bool left() const noexcept { return in && in->heard_farewell(); }
   // Nothing more comes from it.
   [[nodiscard]] bool ended() const noexcept { return in ? in->ended() : out.state() == TcpOutgoing::State::failed; }
 };
@@ -72,6 +77,12 @@ class TcpTransport final : public Transport {
 
  private:
   Peer& peer(Rank rank);
+  void begin(Peer& peer);
+  void call(Peer& peer);
+  void answer(Peer& peer);
+  void call_those_who_do_not();
+  void watch_out(Peer& peer);
+  void hear(Peer& peer, base::UniqueFd socket);
   void handle(std::span<const epoll_event> events);
   void admit();
   void pump(Peer& peer);
@@ -88,6 +99,7 @@ class TcpTransport final : public Transport {
   base::UniqueFd wake_;
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null: nothing was ever sent either way
   std::vector<Peer*> known_;                  // those that are not null
+  std::vector<Peer*> to_call_;                // unless they call first
   std::uint64_t looks_ = 0;
   bool completed_ = false;  // something has completed since the last wait
 };
@@ -148,9 +160,10 @@ TcpTransport::~TcpTransport() {
   } catch (const Error&) {
     // Whoever is not answered finds the connection closed.
   }
+  // Those who have called and were never spoken to are answered now.
   for (Peer* const peer : known_) {
+    if (peer->has_called && peer->out.state() == TcpOutgoing::State::none) answer(*peer);
     peer->out.say_farewell();
-    if (peer->in) peer->in->say_farewell();
   }
 }
 
@@ -170,17 +183,52 @@ std::unique_ptr<Transfer> TcpTransport::send(Rank to, Tag tag, std::span<const s
   state->header.length = data.size();
   state->header.tag = tag;
   state->data = data;
-  if (target.out.state() == TcpOutgoing::State::none) {
-    target.out.call(addresses_[static_cast<std::size_t>(to)], greeting_);
-    if (target.out.state() == TcpOutgoing::State::calling) {
-      epoll_.add(target.out.socket(), EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, mark(Source::outgoing, to));
-    }
-  }
+  if (target.out.state() == TcpOutgoing::State::none && target.out.idle()) begin(target);
   target.out.queue(state);
   if (target.out.has_work() && target.out.pump()) completed_ = true;
   counters_.messages_sent.add();
   counters_.bytes_on_wire.add(data.size());
   return std::make_unique<TcpSending>(*this, target, std::move(state));
+}
+
+// There is something to send, for the first time.
+void TcpTransport::begin(Peer& peer) {
+  if (peer.has_called) {
+    answer(peer);
+  } else if (peer.rank < rank_) {
+    peer.call_at = Clock::now() + kPoliteness;
+    to_call_.push_back(&peer);
+  } else {
+    call(peer);
+  }
+}
+
+void TcpTransport::call(Peer& peer) {
+  peer.out.call(addresses_[static_cast<std::size_t>(peer.rank)], greeting_);
+  if (peer.out.state() == TcpOutgoing::State::calling) watch_out(peer);
+}
+
+void TcpTransport::answer(Peer& peer) {
+  peer.out.answer_on(base::UniqueFd(fcntl(peer.in->socket(), F_DUPFD_CLOEXEC, 0)));
+  if (peer.out.state() == TcpOutgoing::State::open) watch_out(peer);
+}
+
+void TcpTransport::watch_out(Peer& peer) {
+  epoll_.add(peer.out.socket(), EPOLLOUT | EPOLLRDHUP | EPOLLET, mark(Source::outgoing, peer.rank));
+}
+
+void TcpTransport::hear(Peer& peer, base::UniqueFd socket) {
+  peer.in = std::make_unique<TcpIncoming>(std::move(socket));
+  epoll_.add(peer.in->socket(), EPOLLIN | EPOLLRDHUP | EPOLLET, mark(Source::incoming, peer.rank));
+}
+
+void TcpTransport::call_those_who_do_not() {
+  std::erase_if(to_call_, [&](Peer* peer) {
+    if (peer->out.state() != TcpOutgoing::State::none) return true;
+    if (Clock::now() < peer->call_at) return false;
+    call(*peer);
+    return true;
+  });
 }
 
 std::unique_ptr<Transfer> TcpTransport::receive(Rank from, Tag tag, std::span<std::byte> into) {
@@ -197,6 +245,7 @@ void TcpTransport::look(std::uint64_t& looks_seen) {
   if (looks_seen == looks_) {
     ++looks_;
     handle(epoll_.wait({}));
+    if (!to_call_.empty()) call_those_who_do_not();
     pump_all();
   }
   looks_seen = looks_;
@@ -209,8 +258,14 @@ void TcpTransport::handle(std::span<const epoll_event> events) {
     const auto index = static_cast<std::size_t>(event.data.u64 & 0xffffffffU);
     const bool ended = (event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
     if (source == Source::listener) called = true;
-    if (source == Source::outgoing) peers_[index]->out.notice((event.events & EPOLLOUT) != 0, ended);
     if (source == Source::incoming) peers_[index]->in->notice((event.events & EPOLLIN) != 0, ended);
+    if (source != Source::outgoing) continue;
+    Peer& peer = *peers_[index];
+    peer.out.notice((event.events & EPOLLOUT) != 0, ended);
+    // It may answer on this connection.
+    if (peer.out.state() == TcpOutgoing::State::open && !peer.in) {
+      hear(peer, base::UniqueFd(fcntl(peer.out.socket(), F_DUPFD_CLOEXEC, 0)));
+    }
   }
   if (called) admit();
 }
@@ -218,9 +273,9 @@ void TcpTransport::handle(std::span<const epoll_event> events) {
 void TcpTransport::admit() {
   for (auto& caller : listener_.callers()) {
     Peer& from = peer(caller.rank);
-    if (from.in) continue;  // it calls once
-    from.in = std::make_unique<TcpIncoming>(std::move(caller.socket));
-    epoll_.add(from.in->socket(), EPOLLIN | EPOLLRDHUP | EPOLLET, mark(Source::incoming, caller.rank));
+    if (std::exchange(from.has_called, true)) continue;  // it calls once
+    hear(from, std::move(caller.socket));                // who calls does not answer on our call
+    if (from.out.state() == TcpOutgoing::State::none && !from.out.idle()) answer(from);
   }
 }
 
@@ -269,12 +324,14 @@ void TcpTransport::lost(Peer& peer, const std::string& how) {
 
 void TcpTransport::wait_for_activity(std::chrono::microseconds at_most) {
   if (std::exchange(completed_, false) || has_work()) return;
-  const auto events = epoll_.wait(at_most);
+  const auto events =
+      epoll_.wait(to_call_.empty() ? at_most : std::min<std::chrono::microseconds>(at_most, kPoliteness));
   std::uint64_t count = 0;
   for (const epoll_event& event : events) {
     if (event.data.u64 == mark(Source::wake)) static_cast<void>(::read(wake_.get(), &count, sizeof count));
   }
   handle(events);
+  if (!to_call_.empty()) call_those_who_do_not();
 }
 
 void TcpTransport::wake() noexcept {

@@ -227,6 +227,42 @@ TEST_F(TcpTest, ASenderIsHeldBackUntilSomebodyReceives) {
   EXPECT_EQ(in, out);
 }
 
+// Sockets of this process that are connected: both ends of each connection.
+int connected_sockets() {
+  int count = 0;
+  for (int descriptor = 0; descriptor < 1024; ++descriptor) {
+    sockaddr_storage address{};
+    socklen_t length = sizeof address;
+    count += getpeername(descriptor, reinterpret_cast<sockaddr*>(&address), &length) == 0 ? 1 : 0;
+  }
+  return count;
+}
+
+// Either end may be the first to speak; descriptors are two an end, one for each direction.
+TEST_F(TcpTest, TwoRanksHaveOneConnection) {
+  expect_open(0, 1);
+  expect_open(1, 0);
+  EXPECT_EQ(connected_sockets(), 4);
+  expect_open(2, 1);
+  expect_open(1, 2);
+  EXPECT_EQ(connected_sockets(), 8);
+}
+
+// The higher rank does not wait for a call for ever, nor the lower one for an answer.
+TEST_F(TcpTest, BothMaySpeakFirst) {
+  const Bytes out{std::byte{3}};
+  Bytes low(1);
+  Bytes high(1);
+  const auto to_high = end(0).send(1, 1, out);
+  const auto to_low = end(1).send(0, 1, out);
+  const auto at_high = end(1).receive(0, 1, high);
+  const auto at_low = end(0).receive(1, 1, low);
+  const base::Deadline deadline(10s);
+  while (!(to_high->test() & to_low->test() & at_high->test() & at_low->test())) ASSERT_FALSE(deadline.passed());
+  EXPECT_EQ(low, out);
+  EXPECT_EQ(high, out);
+}
+
 TEST_F(TcpTest, CountsWhatItCarries) {
   expect_open(0, 1);
   expect_open(1, 2);
