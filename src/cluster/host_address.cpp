@@ -2,10 +2,16 @@
 
 #include <algorithm>
 #include <sstream>
+#include <string_view>
 
 #include "kolo/error.h"
 
 namespace kolo::cluster {
+namespace {
+
+constexpr std::string_view kFailed = "! ";
+
+}  // namespace
 
 std::vector<InterfaceAddress> allowed_addresses(const std::string& setting) {
   auto addresses = interface_addresses();
@@ -32,22 +38,25 @@ std::string own_address(Rank rank, const HostAddresses& world) {
 }
 
 std::string open_listener(const std::string& address, base::UniqueFd& listener) {
-  if (address.empty()) return "! no interface that is up has an address that KOLO_INTERFACE allows";
+  if (address.empty())
+    return std::string(kFailed) + "no interface that is up has an address that KOLO_INTERFACE allows";
   try {
     Listener opened = listen_at(address);
     listener = std::move(opened.socket);
     return address + ' ' + std::to_string(opened.port);
   } catch (const Error& error) {
-    return std::string("! ") + error.what();
+    return std::string(kFailed) + error.what();
   }
 }
 
 SocketAddress parse_listener(Rank rank, const std::string& text) {
+  const std::string who = "rank " + std::to_string(rank) + " cannot be reached: ";
+  if (text.starts_with(kFailed)) throw BackendError(who + text.substr(kFailed.size()));
   std::string address;
   unsigned port = 0;
   std::istringstream(text) >> address >> port;
   const auto parsed = socket_address(address, static_cast<std::uint16_t>(port));
-  if (!parsed) throw BackendError("rank " + std::to_string(rank) + " cannot be reached: " + text);
+  if (!parsed) throw BackendError(who + "it says '" + text + "'");
   return *parsed;
 }
 
