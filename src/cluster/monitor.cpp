@@ -125,8 +125,10 @@ Agreement Monitor::survivors(std::chrono::milliseconds timeout, std::optional<Ra
   });
   std::unique_lock lock(lock_);
   if (known_lost) {
-    told_.wait_for(lock, std::min<std::chrono::milliseconds>(timeout, kWordsWay),
-                   [&] { return outside_.out() || std::ranges::count(outside_.lost, *known_lost) > 0; });
+    told_.wait_for(lock, std::min<std::chrono::milliseconds>(timeout, kWordsWay), [&] {
+      return outside_.out() || std::ranges::count(outside_.lost, *known_lost) > 0 ||
+             std::ranges::count(outside_.left, *known_lost) > 0;
+    });
   }
   const auto ready = [&] { return looks_ >= look && !outside_.in_doubt && outside_.fate != Fate::agreeing; };
   if (!told_.wait_for(lock, timeout, ready)) {

@@ -223,7 +223,11 @@ std::chrono::microseconds EngineImpl::nap(Visitor visitor, std::chrono::microsec
   const std::unique_lock lock(progress_lock_, std::try_to_lock);
   if (lock.owns_lock()) {
     napping_.store(true);
-    parts_.transport->wait_for_activity(longest);
+    try {
+      parts_.transport->wait_for_activity(longest);
+    } catch (...) {
+      poison_by(std::current_exception());
+    }
     napping_.store(false);
   } else {
     std::this_thread::sleep_for(spare ? longest : kNap);

@@ -5,7 +5,8 @@
 //
 // The survivors agree first (cluster/membership.h), and everybody who is to take part has come here before anything
 // collective begins: what comes next cannot wait for somebody who does not come, only for one who dies in between. The
-// new world's first conversation goes over the old one's transport, which between the living works as before.
+// new world's first conversation goes over the old one's transport, which between the living works as before (over MPI
+// as far as MPI does).
 #include <algorithm>
 #include <numeric>
 

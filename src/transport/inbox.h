@@ -23,6 +23,7 @@ struct PostedReceive {
   std::span<std::byte> into;
   std::size_t size = 0;
   bool done = false;
+  bool abandoned = false;  // its memory is not touched any more
   // REQUIRES: done.
   [[nodiscard]] bool fits() const noexcept { return size <= into.size(); }
 };
@@ -38,7 +39,9 @@ class Inbox {
   [[nodiscard]] bool reading() const noexcept { return incoming_.has_value(); }
   void begin(Tag tag, std::size_t length);
   // REQUIRES for these: reading(). Where the next bytes go (null: nowhere), and how many are to come.
-  [[nodiscard]] std::byte* to() const noexcept { return incoming_->to; }
+  [[nodiscard]] std::byte* to() const noexcept {
+    return incoming_->receive && incoming_->receive->abandoned ? nullptr : incoming_->to;
+  }
   [[nodiscard]] std::size_t rest() const noexcept { return incoming_->rest; }
   void advance(std::size_t count) noexcept;
   // REQUIRES: rest() is 0. True when a receive is complete now.
@@ -63,6 +66,20 @@ class Inbox {
   std::deque<std::shared_ptr<Unexpected>> unexpected_;
   std::optional<Incoming> incoming_;
 };
+
+// For the handle of a send that is destroyed: what is not sent yet is sent from a copy, so that the memory is free.
+template <class Send>
+void keep_copy(Send& send) {
+  if (send.done) return;
+  send.own.assign(send.data.begin(), send.data.end());
+  send.data = send.own;
+}
+// For the handle of a receive that is destroyed.
+inline void abandon(PostedReceive& receive) noexcept {
+  if (receive.done) return;
+  receive.abandoned = true;
+  receive.into = {};
+}
 
 // BackendError: the message from `from` ("rank 3") was longer than its buffer. REQUIRES: !receive.fits().
 [[noreturn]] void throw_too_long(const PostedReceive& receive, const std::string& from);

@@ -4,6 +4,7 @@
 #include <deque>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "transport/inbox.h"
 #include "transport/shm_ring.h"
@@ -17,6 +18,7 @@ struct ShmSend {
   std::size_t sent = 0;
   bool begun = false;
   bool done = false;
+  std::vector<std::byte> own;  // of a send that was abandoned: a message that has begun must end
 };
 
 // Externally synchronized. Never waits.

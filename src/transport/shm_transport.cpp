@@ -189,6 +189,12 @@ class ShmTransfer final : public Transfer {
  public:
   ShmTransfer(ShmTransport& transport, Rank peer, std::shared_ptr<State> state)
       : transport_(transport), peer_(peer), state_(std::move(state)) {}
+  ~ShmTransfer() override {
+    if constexpr (std::is_same_v<State, PostedReceive>)
+      abandon(*state_);
+    else
+      keep_copy(*state_);
+  }
 
   bool test() override {
     if (!state_->done) transport_.progress();

@@ -48,8 +48,9 @@ struct TcpHeader {
 struct TcpSend {
   TcpHeader header;
   std::span<const std::byte> data;
-  std::size_t sent = 0;  // of header and data together
-  bool done = false;     // all of it is with the kernel
+  std::size_t sent = 0;        // of header and data together
+  bool done = false;           // all of it is with the kernel
+  std::vector<std::byte> own;  // of a send that was abandoned: a message that has begun must end
 };
 
 // The end that sends. Externally synchronized, as all here. Never waits.
@@ -74,6 +75,8 @@ class TcpOutgoing {
   bool pump();
   // If everything else has been said.
   void say_farewell() noexcept;
+  // Whether the kernel has something of ours that the peer's has not got.
+  [[nodiscard]] bool unacknowledged() const noexcept;
 
  private:
   void fail(int error) noexcept;
@@ -98,6 +101,8 @@ class TcpIncoming {
   // Takes what has come while somebody waits for it, and after its end all that is left. True when a receive is
   // complete now.
   bool pump(Inbox& inbox);
+  // Throws away what has come, and sees whether that is the end.
+  void discard() noexcept;
   // Nothing more will come: the peer said farewell, or it did not.
   [[nodiscard]] bool ended() const noexcept { return over_; }
   [[nodiscard]] bool heard_farewell() const noexcept { return farewell_; }

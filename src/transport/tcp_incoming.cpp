@@ -86,4 +86,12 @@ std::size_t TcpIncoming::fill(Inbox& inbox) {
   return bytes;
 }
 
+void TcpIncoming::discard() noexcept {
+  ssize_t count = 0;
+  do {
+    count = recv(socket_.get(), staging_.data(), kStaging, 0);
+  } while (count > 0);
+  if (count == 0 || errno != EAGAIN) over_ = true;
+}
+
 }  // namespace kolo::transport

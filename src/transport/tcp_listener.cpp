@@ -18,11 +18,10 @@ TcpListener::TcpListener(base::UniqueFd listener, const cluster::Token& token, i
 
 std::vector<TcpListener::Caller> TcpListener::callers() {
   std::vector<Caller> known;
-  // Who is answered has often said something already: that is in the next events.
   for (auto events = epoll_.wait({}); !events.empty(); events = epoll_.wait({})) {
     for (const epoll_event& event : events) {
       if (event.data.u64 == 0) {
-        accept();
+        accept(known);
         continue;
       }
       const auto found = strangers_.find(event.data.u64);
@@ -38,7 +37,7 @@ std::vector<TcpListener::Caller> TcpListener::callers() {
   return known;
 }
 
-void TcpListener::accept() {
+void TcpListener::accept(std::vector<Caller>& known) {
   while (true) {
     base::UniqueFd socket = cluster::accept_at(listener_.get());
     if (!socket) {
@@ -47,9 +46,21 @@ void TcpListener::accept() {
       throw BackendError("a rank that calls cannot be answered (accept: " + std::generic_category().message(errno) +
                          "); where descriptors have run out, `ulimit -n` allows more");
     }
-    if (strangers_.size() == kMostStrangers) strangers_.erase(strangers_.begin());
-    epoll_.add(socket.get(), EPOLLIN, next_);
-    strangers_.emplace(next_++, Stranger{std::move(socket), 0, {}});
+    Stranger stranger{std::move(socket), 0, {}};
+    switch (hear(stranger)) {
+      case Verdict::refuse:
+        break;
+      case Verdict::admit:
+        known.push_back({stranger.greeting.from, std::move(stranger.socket)});
+        break;
+      case Verdict::wait:
+        if (strangers_.size() == kMostStrangers) {
+          epoll_.remove(strangers_.begin()->second.socket.get());
+          strangers_.erase(strangers_.begin());
+        }
+        epoll_.add(stranger.socket.get(), EPOLLIN, next_);
+        strangers_.emplace(next_++, std::move(stranger));
+    }
   }
 }
 

@@ -34,7 +34,7 @@ class TcpListener {
     TcpGreeting greeting;
   };
   enum class Verdict { wait, refuse, admit };
-  void accept();
+  void accept(std::vector<Caller>& known);
   Verdict hear(Stranger& stranger) const;
 
   base::UniqueFd listener_;

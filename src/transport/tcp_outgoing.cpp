@@ -1,3 +1,5 @@
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -91,6 +93,11 @@ bool TcpOutgoing::pump() {
     }
   }
   return completed;
+}
+
+bool TcpOutgoing::unacknowledged() const noexcept {
+  int bytes = 0;
+  return state_ == State::open && ioctl(socket_.get(), SIOCOUTQ, &bytes) == 0 && bytes > 0;
 }
 
 void TcpOutgoing::say_farewell() noexcept {

@@ -12,9 +12,11 @@ TcpWorld set_up_tcp(cluster::Bootstrap& bootstrap, const std::string& interface)
   world.rank = placement.rank;
   cluster::HostAddresses known;
   std::string secret;
-  // "HOST TOKEN ADDRESSES"; rank 0's token is everybody's.
-  for (const auto& text : bootstrap.allgather(std::to_string(placement.cross_rank) + ' ' + cluster::random_token() +
-                                              ' ' + print(cluster::allowed_addresses(interface)))) {
+  // "HOST TOKEN ADDRESSES"; the token is rank 0's.
+  const std::string token_text = world.rank == 0 ? cluster::random_token() : "";
+  for (const auto& text :
+       bootstrap.allgather(std::to_string(placement.cross_rank) + ' ' + (token_text.empty() ? "-" : token_text) + ' ' +
+                           print(cluster::allowed_addresses(interface)))) {
     int host = 0;
     std::string token;
     std::string addresses;

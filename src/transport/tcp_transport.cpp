@@ -33,6 +33,11 @@ using Clock = base::Deadline::Clock;
 
 // A connection that ends says that somebody is gone, a monitor says who was the first. It has this long to say so.
 constexpr std::chrono::milliseconds kMonitorsTurn{2000};
+// How long what was said last may take to arrive, when a transport ends.
+constexpr std::chrono::milliseconds kLastWords{2000};
+constexpr std::chrono::microseconds kLastWordsLook{100};
+// How long a receive waits for its sender to call before this rank does.
+constexpr std::chrono::milliseconds kPatience{100};
 // How long a lower rank is given to call first.
 constexpr std::chrono::milliseconds kPoliteness{2};
 
@@ -42,14 +47,26 @@ std::uint64_t mark(Source source, Rank rank = 0) {
   return std::uint64_t{static_cast<std::uint32_t>(source)} << 32 | static_cast<std::uint32_t>(rank);
 }
 
+[[noreturn]] void throw_out_of_sockets(int error) {
+  throw BackendError("no more connections can be made: " + std::generic_category().message(error) +
+                     " (`ulimit -n` says how many descriptors a process may have)");
+}
+
+base::UniqueFd duplicate(int socket) {
+  base::UniqueFd copy(fcntl(socket, F_DUPFD_CLOEXEC, 0));
+  if (!copy) throw_out_of_sockets(errno);
+  return copy;
+}
+
 struct Peer {
   Rank rank = 0;
   Inbox inbox;
   TcpOutgoing out;
-  std::unique_ptr<TcpIncoming> in;  // null until there is a connection
-  bool has_called = false;          // `in` is of its call; otherwise of ours
-  Clock::time_point call_at{};      // when to call, unless it does first
-  Clock::time_point lost_since{};   // when a transfer first found its connection ended
+  std::unique_ptr<TcpIncoming> in;   // null until there is a connection
+  bool has_called = false;           // `in` is of its call; otherwise of ours
+  Clock::time_point call_at{};       // when to call, unless it does first
+  Clock::time_point waited_since{};  // when a receive first found that nobody has called
+  Clock::time_point lost_since{};    // when a transfer first found its connection ended
 
   [[nodiscard]] bool left() const noexcept { return in && in->heard_farewell(); }
   // Nothing more comes from it.
@@ -82,9 +99,10 @@ class TcpTransport final : public Transport {
   void answer(Peer& peer);
   void call_those_who_do_not();
   void watch_out(Peer& peer);
-  void hear(Peer& peer, base::UniqueFd socket);
+  void receive_on(Peer& peer, base::UniqueFd socket);
   void handle(std::span<const epoll_event> events);
   void admit();
+  void deliver_last_words();
   void pump(Peer& peer);
   void pump_all();
   [[nodiscard]] bool has_work() const noexcept;
@@ -108,6 +126,7 @@ class TcpSending final : public Transfer {
  public:
   TcpSending(TcpTransport& transport, Peer& peer, std::shared_ptr<TcpSend> send)
       : transport_(transport), peer_(peer), send_(std::move(send)) {}
+  ~TcpSending() override { keep_copy(*send_); }
   bool test() override {
     if (!send_->done) transport_.look(looks_seen_);
     if (!send_->done) send_->done = transport_.goes_nowhere(peer_);
@@ -126,6 +145,7 @@ class TcpReceiving final : public Transfer {
  public:
   TcpReceiving(TcpTransport& transport, Peer& peer, std::shared_ptr<PostedReceive> receive)
       : transport_(transport), peer_(peer), receive_(std::move(receive)) {}
+  ~TcpReceiving() override { abandon(*receive_); }
   bool test() override {
     if (!receive_->done) transport_.look(looks_seen_);
     if (!receive_->done) transport_.require_source(peer_);
@@ -157,13 +177,26 @@ TcpTransport::TcpTransport(TcpWorld world, telemetry::Counters& counters)
 TcpTransport::~TcpTransport() {
   try {
     admit();  // who has just called is told too
+    for (Peer* const peer : known_) {
+      if (peer->has_called && peer->out.state() == TcpOutgoing::State::none) answer(*peer);
+      peer->out.say_farewell();
+    }
+    deliver_last_words();
   } catch (const Error&) {
-    // Whoever is not answered finds the connection closed.
+    // Whoever is not told finds the connection closed.
   }
-  // Those who have called and were never spoken to are answered now.
-  for (Peer* const peer : known_) {
-    if (peer->has_called && peer->out.state() == TcpOutgoing::State::none) answer(*peer);
-    peer->out.say_farewell();
+}
+
+// On a socket that is closed with something unread, or that something comes to afterwards, the kernel breaks the
+// connection and forgets what it has not sent yet. What its peer's kernel has acknowledged is safe.
+void TcpTransport::deliver_last_words() {
+  const base::Deadline deadline(kLastWords);
+  const auto unsafe = [](const Peer* peer) { return peer->out.unacknowledged() && !(peer->in && peer->in->ended()); };
+  while (std::any_of(known_.begin(), known_.end(), unsafe) && !deadline.passed()) {
+    for (Peer* const peer : known_) {
+      if (peer->in) peer->in->discard();
+    }
+    static_cast<void>(epoll_.wait(kLastWordsLook));
   }
 }
 
@@ -205,11 +238,13 @@ void TcpTransport::begin(Peer& peer) {
 
 void TcpTransport::call(Peer& peer) {
   peer.out.call(addresses_[static_cast<std::size_t>(peer.rank)], greeting_);
+  const int error = peer.out.error();
+  if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) throw_out_of_sockets(error);
   if (peer.out.state() == TcpOutgoing::State::calling) watch_out(peer);
 }
 
 void TcpTransport::answer(Peer& peer) {
-  peer.out.answer_on(base::UniqueFd(fcntl(peer.in->socket(), F_DUPFD_CLOEXEC, 0)));
+  peer.out.answer_on(duplicate(peer.in->socket()));
   if (peer.out.state() == TcpOutgoing::State::open) watch_out(peer);
 }
 
@@ -217,7 +252,8 @@ void TcpTransport::watch_out(Peer& peer) {
   epoll_.add(peer.out.socket(), EPOLLOUT | EPOLLRDHUP | EPOLLET, mark(Source::outgoing, peer.rank));
 }
 
-void TcpTransport::hear(Peer& peer, base::UniqueFd socket) {
+void TcpTransport::receive_on(Peer& peer, base::UniqueFd socket) {
+  if (peer.in) epoll_.remove(peer.in->socket());  // its connection stays, as that of `out`
   peer.in = std::make_unique<TcpIncoming>(std::move(socket));
   epoll_.add(peer.in->socket(), EPOLLIN | EPOLLRDHUP | EPOLLET, mark(Source::incoming, peer.rank));
 }
@@ -264,7 +300,7 @@ void TcpTransport::handle(std::span<const epoll_event> events) {
     peer.out.notice((event.events & EPOLLOUT) != 0, ended);
     // It may answer on this connection.
     if (peer.out.state() == TcpOutgoing::State::open && !peer.in) {
-      hear(peer, base::UniqueFd(fcntl(peer.out.socket(), F_DUPFD_CLOEXEC, 0)));
+      receive_on(peer, duplicate(peer.out.socket()));
     }
   }
   if (called) admit();
@@ -274,7 +310,7 @@ void TcpTransport::admit() {
   for (auto& caller : listener_.callers()) {
     Peer& from = peer(caller.rank);
     if (std::exchange(from.has_called, true)) continue;  // it calls once
-    hear(from, std::move(caller.socket));                // who calls does not answer on our call
+    receive_on(from, std::move(caller.socket));          // who calls does not answer on our call
     if (from.out.state() == TcpOutgoing::State::none && !from.out.idle()) answer(from);
   }
 }
@@ -296,6 +332,7 @@ bool TcpTransport::has_work() const noexcept {
 
 bool TcpTransport::goes_nowhere(Peer& peer) {
   if (peer.out.state() != TcpOutgoing::State::failed) return false;
+  pump(peer);  // what it said last
   if (peer.left()) return true;
   const int error = peer.out.error();
   // Its transport is gone, before this rank had anything to say. If that was a death, the monitor knows.
@@ -309,6 +346,11 @@ bool TcpTransport::goes_nowhere(Peer& peer) {
 }
 
 void TcpTransport::require_source(Peer& peer) {
+  // Nobody has had anything to say yet, and so nobody would see the other end: a call finds out.
+  if (!peer.in && peer.out.state() == TcpOutgoing::State::none && peer.out.idle()) {
+    if (peer.waited_since == Clock::time_point{}) peer.waited_since = Clock::now();
+    if (Clock::now() - peer.waited_since > kPatience) call(peer);
+  }
   if (peer.ended()) lost(peer, peer.left() ? "left" : "closed its connections before it said that it leaves");
 }
 

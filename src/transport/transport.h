@@ -37,7 +37,7 @@ class Transport {
   [[nodiscard]] virtual std::unique_ptr<Transfer> send(Rank to, Tag tag, std::span<const std::byte> data) = 0;
   [[nodiscard]] virtual std::unique_ptr<Transfer> receive(Rank from, Tag tag, std::span<std::byte> into) = 0;
   // Blocks until something may have arrived, or until `at_most` has passed; may return early. A medium that cannot
-  // wait sleeps for a short while.
+  // wait sleeps for a short while. Throws BackendError.
   virtual void wait_for_activity(std::chrono::microseconds at_most) = 0;
   // Throws PeerLostError when a rank is known to be lost: for waits, which no transfer ends then. Cheap enough for once
   // a millisecond; what neither the medium nor a monitor can see it does not know.

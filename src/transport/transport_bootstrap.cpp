@@ -104,8 +104,9 @@ class TransportBootstrap final : public cluster::Bootstrap {
   }
 
   void finish(Transfer& transfer, Rank peer, const base::Deadline& deadline) {
-    while (!transfer.test()) {
-      if (while_waiting()) while_waiting()();
+    while (true) {
+      if (while_waiting()) while_waiting()();  // first: it knows of losses that this transport does not
+      if (transfer.test()) return;
       if (deadline.passed()) {
         throw TimeoutError({peer}, "still waiting for rank " + std::to_string(peer) + " of the new world");
       }

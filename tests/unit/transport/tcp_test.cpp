@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <string>
+#include <thread>
 
 #include "base/deadline.h"
 #include "cluster/listener.h"
@@ -225,6 +226,67 @@ TEST_F(TcpTest, ASenderIsHeldBackUntilSomebodyReceives) {
   while (!receive->test() && !deadline.passed()) send->test();
   EXPECT_TRUE(send->test());
   EXPECT_EQ(in, out);
+}
+
+// Though rank 1 leaves with something unread, and something more comes afterwards.
+TEST_F(TcpTest, LastWordsArriveWhatever) {
+  expect_open(0, 1);
+  const Bytes last = pattern(1, 0, 1, std::size_t{2} << 20);
+  const Bytes unread(1000);
+  const auto never_read = end(0).send(1, 8, unread);
+  finish(end(0), *never_read);
+  Bytes in(last.size());
+  const auto receive = end(0).receive(1, 9, in);
+  std::thread leaver([&] {
+    auto send = end(1).send(0, 9, last);
+    finish(end(1), *send);
+    send.reset();
+    ends_[1].reset();
+  });
+  std::vector<std::unique_ptr<Transfer>> more;
+  const base::Deadline deadline(30s);
+  while (!receive->test() && !deadline.passed()) {
+    if (more.size() < 100) more.push_back(end(0).send(1, 8, unread));
+    end(0).wait_for_activity(1ms);
+  }
+  leaver.join();
+  EXPECT_TRUE(in == last);
+}
+
+// What an operation that has failed leaves behind: its memory is free, and the connection goes on with whole messages.
+TEST_F(TcpTest, AbandonedTransfersLeaveTheirMemoryAlone) {
+  constexpr std::size_t kSize = std::size_t{16} << 20;
+  expect_open(0, 1);
+  for (const bool begun : {false, true}) {
+    auto out = std::make_unique<Bytes>(pattern(0, 1, 1, kSize));
+    auto in = std::make_unique<Bytes>(kSize);
+    auto send = end(0).send(1, 9, *out);
+    auto receive = end(1).receive(0, 9, *in);
+    for (int i = 0; begun && i < 3; ++i) {
+      send->test();
+      receive->test();
+    }
+    send.reset();
+    receive.reset();
+    out.reset();
+    in.reset();
+    Bytes next(100);
+    const Bytes wanted = pattern(0, 1, 2, next.size());
+    const auto sent = end(0).send(1, 9, wanted);
+    const auto received = end(1).receive(0, 9, next);
+    const base::Deadline deadline(30s);
+    while (!received->test() && !deadline.passed()) sent->test();
+    EXPECT_EQ(next, wanted);
+  }
+}
+
+// Ranks that had nothing to say to each other so far.
+TEST_F(TcpTest, AReceiveEndsWhenItsSenderGoesWithoutAWord) {
+  Bytes in(10);
+  const auto receive = end(0).receive(1, 9, in);
+  EXPECT_FALSE(receive->test());
+  ends_[1].reset();
+  EXPECT_NE(loss(end(0), *receive, 1), "nothing");
 }
 
 // Sockets of this process that are connected: both ends of each connection.
