@@ -20,8 +20,6 @@ class Bootstrap {
   [[nodiscard]] virtual const std::vector<Rank>& local_ranks() const noexcept = 0;
   // Everybody's text, in rank order.
   [[nodiscard]] virtual std::vector<std::string> allgather(const std::string& mine) = 0;
-  // What transports between processes are made over: a MPI_Comm*, or null.
-  [[nodiscard]] virtual const void* mpi_comm() const noexcept { return nullptr; }
   // Whether the ranks are threads of this process.
   [[nodiscard]] virtual bool of_threads() const noexcept { return false; }
   // Called now and then while allgather() waits for the others; what it throws ends the wait. Empty: none.

@@ -5,18 +5,14 @@
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <system_error>
 
+#include "base/system_error.h"
 #include "kolo/error.h"
 
 namespace kolo::cluster {
 namespace {
 
 constexpr int kFlags = SOCK_CLOEXEC | SOCK_NONBLOCK;
-
-[[noreturn]] void fail(const std::string& what) {
-  throw BackendError(what + ": " + std::generic_category().message(errno));
-}
 
 void send_at_once(int socket) noexcept {
   const int on = 1;
@@ -29,13 +25,13 @@ Listener listen_at(const std::string& address) {
   const auto where = socket_address(address, 0);
   if (!where) throw BackendError("'" + address + "' is no address to listen at");
   Listener listener{make_tcp_socket(where->family()), 0};
-  if (!listener.socket) fail("a socket to listen at " + address);
-  if (bind(listener.socket.get(), where->get(), where->length) != 0) fail("bind to " + address);
-  if (listen(listener.socket.get(), SOMAXCONN) != 0) fail("listen at " + address);
+  if (!listener.socket) base::throw_errno("a socket to listen at " + address);
+  if (bind(listener.socket.get(), where->get(), where->length) != 0) base::throw_errno("bind to " + address);
+  if (listen(listener.socket.get(), SOMAXCONN) != 0) base::throw_errno("listen at " + address);
   SocketAddress bound;
   bound.length = sizeof bound.storage;
   if (getsockname(listener.socket.get(), reinterpret_cast<sockaddr*>(&bound.storage), &bound.length) != 0) {
-    fail("getsockname");
+    base::throw_errno("getsockname");
   }
   // The port is at the same place in both families' addresses.
   listener.port = ntohs(reinterpret_cast<const sockaddr_in&>(bound.storage).sin_port);

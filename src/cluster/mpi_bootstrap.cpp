@@ -25,7 +25,7 @@ struct Exchange {
 
 class MpiBootstrap final : public Bootstrap {
  public:
-  explicit MpiBootstrap(const void* handle) : comm_(handle, base::Deadline(kBootstrapTimeout)), handle_(comm_.get()) {
+  explicit MpiBootstrap(const void* handle) : comm_(handle, base::Deadline(kBootstrapTimeout)) {
     if (handle == nullptr) check_world_size(comm_.size(), base::get_environment);
     Place here = place(comm_.rank(), allgather(host_key()));
     placement_ = std::move(here.placement);
@@ -35,8 +35,6 @@ class MpiBootstrap final : public Bootstrap {
 
   [[nodiscard]] const Placement& placement() const noexcept override { return placement_; }
   [[nodiscard]] const std::vector<Rank>& local_ranks() const noexcept override { return local_ranks_; }
-
-  [[nodiscard]] const void* mpi_comm() const noexcept override { return &handle_; }
 
   [[nodiscard]] std::vector<std::string> allgather(const std::string& mine) override {
     tag_ = (tag_ + 1) % 1024;  // ranks are at most one call apart
@@ -117,7 +115,6 @@ class MpiBootstrap final : public Bootstrap {
   }
 
   MpiComm comm_;
-  MPI_Comm handle_;
   int tag_ = 0;
   Placement placement_;
   std::vector<Rank> local_ranks_;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "base/system_error.h"
 #include "base/unique_fd.h"
 #include "kolo/data/dataset.h"
 #include "kolo/error.h"
@@ -24,7 +25,7 @@ bool is_image_name(const fs::path& path) {
 }
 
 [[noreturn]] void fail(const std::string& path, std::string_view what) {
-  throw BackendError("cannot " + std::string(what) + " " + path + ": " + std::generic_category().message(errno));
+  base::throw_errno("cannot " + std::string(what) + " " + path);
 }
 
 std::vector<std::string> sorted_names(const fs::path& folder, bool (*accept)(const fs::directory_entry&)) {

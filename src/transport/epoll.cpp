@@ -3,28 +3,19 @@
 #include <cerrno>
 #include <ctime>
 #include <string>
-#include <system_error>
 
-#include "kolo/error.h"
+#include "base/system_error.h"
 
 namespace kolo::transport {
-namespace {
-
-[[noreturn]] void fail(const std::string& what) {
-  throw BackendError(what + ": " + std::generic_category().message(errno));
-}
-
-}  // namespace
-
 Epoll::Epoll() : epoll_(epoll_create1(EPOLL_CLOEXEC)) {
-  if (!epoll_) fail("epoll_create1");
+  if (!epoll_) base::throw_errno("epoll_create1");
 }
 
 void Epoll::add(int descriptor, std::uint32_t events, std::uint64_t mark) {
   epoll_event event{};
   event.events = events;
   event.data.u64 = mark;
-  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event) != 0) fail("epoll_ctl");
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event) != 0) base::throw_errno("epoll_ctl");
 }
 
 void Epoll::remove(int descriptor) noexcept { epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, descriptor, nullptr); }
@@ -37,7 +28,7 @@ std::span<const epoll_event> Epoll::wait(std::chrono::nanoseconds at_most) {
     const auto rounded = std::chrono::ceil<std::chrono::milliseconds>(at_most).count();
     count = epoll_wait(epoll_.get(), events_.data(), static_cast<int>(events_.size()), static_cast<int>(rounded));
   }
-  if (count < 0 && errno != EINTR) fail("epoll_pwait2");
+  if (count < 0 && errno != EINTR) base::throw_errno("epoll_pwait2");
   return {events_.data(), count < 0 ? 0 : static_cast<std::size_t>(count)};
 }
 

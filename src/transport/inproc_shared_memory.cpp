@@ -2,8 +2,8 @@
 #include <sys/mman.h>
 
 #include <cerrno>
-#include <system_error>
 
+#include "base/system_error.h"
 #include "cluster/inproc_gather.h"
 #include "transport/make.h"
 
@@ -19,8 +19,7 @@ class Slot {
     if (mapped_ == 0) mapped_ = kPage;
     void* memory = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (memory == MAP_FAILED) {
-      throw BackendError("no memory for " + std::to_string(bytes) +
-                         " bytes: " + std::generic_category().message(errno));
+      base::throw_errno("no memory for " + std::to_string(bytes) + " bytes");
     }
     memory_ = static_cast<std::byte*>(memory);
   }

@@ -10,9 +10,9 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <system_error>
 #include <thread>
 
+#include "base/system_error.h"
 #include "cluster/mpi_exit.h"
 #include "kolo/error.h"
 
@@ -24,8 +24,6 @@ constexpr int kSocketType = SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK;
 constexpr int kSliceMs = 20;
 constexpr int kEndingMs = 100;
 
-[[noreturn]] void fail(const std::string& what) { throw BackendError(what + ": " + errno_text(errno)); }
-
 // Its end of a connection is closed. A process that dies closes its connections a little before it counts as dead, and
 // then it has died, not left.
 PeerLostError lost(const PeerProcess& peer, const std::string& how) {
@@ -36,7 +34,7 @@ PeerLostError lost(const PeerProcess& peer, const std::string& how) {
 
 std::string random_name() {
   std::array<unsigned char, 16> bytes{};
-  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) fail("getrandom");
+  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) base::throw_errno("getrandom");
   std::string name = "kolo-";
   for (const unsigned char byte : bytes) {
     name += "0123456789abcdef"[byte >> 4];
@@ -55,26 +53,25 @@ socklen_t make_address(const std::string& name, sockaddr_un& address) {
 
 base::UniqueFd make_socket() {
   base::UniqueFd made(socket(AF_UNIX, kSocketType, 0));
-  if (!made) fail("socket");
+  if (!made) base::throw_errno("socket");
   return made;
 }
 
 }  // namespace
 
-std::string errno_text(int code) { return std::generic_category().message(code); }
-
 PeerListener::PeerListener(int backlog) : name_(random_name()), socket_(make_socket()) {
   sockaddr_un address{};
   const socklen_t length = make_address(name_, address);
-  if (bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) fail("bind of a local socket");
-  if (listen(socket_.get(), backlog) != 0) fail("listen on a local socket");
+  if (bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0)
+    base::throw_errno("bind of a local socket");
+  if (listen(socket_.get(), backlog) != 0) base::throw_errno("listen on a local socket");
 }
 
 base::UniqueFd PeerListener::accept() const {
   base::UniqueFd connection(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!connection) {
     if (errno == EAGAIN || errno == ECONNABORTED || errno == EINTR) return {};
-    fail("accept on a local socket");
+    base::throw_errno("accept on a local socket");
   }
   ucred who{};
   socklen_t length = sizeof(who);
@@ -89,7 +86,7 @@ base::UniqueFd connect_to_peer(const std::string& name, const PeerProcess& peer,
   while (connect(made.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
     if (errno == ECONNREFUSED) throw lost(peer, "died or left before its connection was made");
     // A full backlog: there is nothing to wait on in the kernel.
-    if (errno != EAGAIN && errno != EINTR) fail("connect to a local socket");
+    if (errno != EAGAIN && errno != EINTR) base::throw_errno("connect to a local socket");
     peer.require_alive();
     if (deadline.passed()) throw TimeoutError({peer.rank()}, "connecting to rank " + std::to_string(peer.rank()));
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -116,7 +113,7 @@ void send_to_peer(int socket, const PeerMessage& message, int descriptor, const 
   while (sendmsg(socket, &header, MSG_NOSIGNAL) < 0) {
     if (errno == EINTR) continue;
     if (errno == EPIPE || errno == ECONNRESET) throw lost(peer, "left");
-    fail("sendmsg to rank " + std::to_string(peer.rank()));
+    base::throw_errno("sendmsg to rank " + std::to_string(peer.rank()));
   }
 }
 
@@ -126,7 +123,7 @@ bool wait_for_peer(int socket, const PeerProcess& peer, const base::Deadline& de
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline.left()).count();
     const int slice = peer.descriptor() >= 0 ? 60'000 : kSliceMs;
     const int count = poll(entries.data(), entries.size(), static_cast<int>(std::min<long long>(left, slice)));
-    if (count < 0 && errno != EINTR) fail("poll");
+    if (count < 0 && errno != EINTR) base::throw_errno("poll");
     if (entries[0].revents != 0) return true;  // first what it said, then that it died
     peer.require_alive();
     if (deadline.passed()) return false;
@@ -143,7 +140,7 @@ ReceivedMessage receive_from_peer(int socket, const PeerProcess& peer) {
   header.msg_control = control.data();
   header.msg_controllen = control.size();
   const ssize_t count = recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
-  if (count < 0 && errno != ECONNRESET) fail("recvmsg from rank " + std::to_string(peer.rank()));
+  if (count < 0 && errno != ECONNRESET) base::throw_errno("recvmsg from rank " + std::to_string(peer.rank()));
   if (count <= 0) throw lost(peer, "left");
   for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;

@@ -51,6 +51,5 @@ void send_to_peer(int socket, const PeerMessage& message, int descriptor, const 
 [[nodiscard]] bool wait_for_peer(int socket, const PeerProcess& peer, const base::Deadline& deadline);
 // REQUIRES: wait_for_peer() returned true. Throws PeerLostError when the peer has closed its end.
 [[nodiscard]] ReceivedMessage receive_from_peer(int socket, const PeerProcess& peer);
-[[nodiscard]] std::string errno_text(int code);
 
 }  // namespace kolo::transport

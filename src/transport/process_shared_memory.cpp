@@ -16,6 +16,7 @@
 #include <optional>
 #include <sstream>
 
+#include "base/system_error.h"
 #include "kolo/error.h"
 #include "transport/make.h"
 #include "transport/peer_socket.h"
@@ -30,7 +31,7 @@ std::size_t mapped_length(std::size_t bytes) { return std::max(kPage, (bytes + k
 
 BackendError short_of(std::size_t bytes, Rank rank, int code) {
   return BackendError("no shared memory for " + std::to_string(bytes) + " bytes at rank " + std::to_string(rank) +
-                      ": " + errno_text(code));
+                      ": " + base::errno_text(code));
 }
 
 class Mapping {

@@ -3,9 +3,9 @@
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <system_error>
 #include <utility>
 
+#include "base/system_error.h"
 #include "cluster/listener.h"
 #include "kolo/error.h"
 
@@ -43,7 +43,7 @@ void TcpListener::accept(std::vector<Caller>& known) {
     if (!socket) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (errno == EAGAIN) return;
-      throw BackendError("a rank that calls cannot be answered (accept: " + std::generic_category().message(errno) +
+      throw BackendError("a rank that calls cannot be answered (accept: " + base::errno_text(errno) +
                          "); where descriptors have run out, `ulimit -n` allows more");
     }
     Stranger stranger{std::move(socket), 0, {}};

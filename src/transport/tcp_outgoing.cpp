@@ -44,7 +44,6 @@ void TcpOutgoing::fail(int error) noexcept {
 
 void TcpOutgoing::answer_on(base::UniqueFd socket) {
   socket_ = std::move(socket);
-  if (!socket_) return fail(errno);
   state_ = State::open;
 }
 

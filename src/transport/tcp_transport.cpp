@@ -15,10 +15,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "base/deadline.h"
+#include "base/system_error.h"
 #include "cluster/mpi_exit.h"
 #include "kolo/error.h"
 #include "transport/make.h"
@@ -48,7 +48,7 @@ std::uint64_t mark(Source source, Rank rank = 0) {
 }
 
 [[noreturn]] void throw_out_of_sockets(int error) {
-  throw BackendError("no more connections can be made: " + std::generic_category().message(error) +
+  throw BackendError("no more connections can be made: " + base::errno_text(error) +
                      " (`ulimit -n` says how many descriptors a process may have)");
 }
 
@@ -169,7 +169,7 @@ TcpTransport::TcpTransport(TcpWorld world, telemetry::Counters& counters)
       listener_(std::move(world.listener), world.token, static_cast<int>(addresses_.size())),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       peers_(addresses_.size()) {
-  if (!wake_) throw BackendError("eventfd: " + std::generic_category().message(errno));
+  if (!wake_) base::throw_errno("eventfd");
   epoll_.add(listener_.descriptor(), EPOLLIN, mark(Source::listener));
   epoll_.add(wake_.get(), EPOLLIN, mark(Source::wake));
 }
@@ -245,7 +245,7 @@ void TcpTransport::call(Peer& peer) {
 
 void TcpTransport::answer(Peer& peer) {
   peer.out.answer_on(duplicate(peer.in->socket()));
-  if (peer.out.state() == TcpOutgoing::State::open) watch_out(peer);
+  watch_out(peer);
 }
 
 void TcpTransport::watch_out(Peer& peer) {
@@ -341,7 +341,7 @@ bool TcpTransport::goes_nowhere(Peer& peer) {
     return true;
   }
   lost(peer, error == 0 || error == ECONNREFUSED ? "closed its connections before it said that it leaves"
-                                                 : "cannot be reached: " + std::generic_category().message(error));
+                                                 : "cannot be reached: " + base::errno_text(error));
   return false;
 }
 

@@ -62,6 +62,14 @@ class TcpTest : public testing::Test {
     finish(end(to), *receive);
     EXPECT_EQ(in, out);
   }
+  // What rank 0, whose monitor is `liveness`, wants of rank 1, which has spoken before and leaves now.
+  std::unique_ptr<Transfer> awaited_from_a_leaver(const cluster::Liveness& liveness, Bytes& into) {
+    end(0).set_liveness(&liveness);
+    expect_open(1, 0);
+    auto receive = end(0).receive(1, 9, into);
+    ends_[1].reset();
+    return receive;
+  }
   Transport& end(Rank rank) { return *ends_[static_cast<std::size_t>(rank)]; }
   // The receive fails with a PeerLostError that names `rank`; what it says.
   static std::string loss(Transport& at, Transfer& transfer, Rank rank) {
@@ -178,11 +186,8 @@ TEST_F(TcpTest, ASendToOneWhoIsGoneFails) {
 // A rank may leave because another died: the monitor's word comes first, and if it says nothing the transport does.
 TEST_F(TcpTest, TheMonitorNamesTheCause) {
   cluster::Liveness liveness;
-  end(0).set_liveness(&liveness);
-  expect_open(1, 0);
   Bytes in(10);
-  const auto receive = end(0).receive(1, 9, in);
-  ends_[1].reset();
+  const auto receive = awaited_from_a_leaver(liveness, in);
   end(0).wait_for_activity(1s);
   EXPECT_FALSE(receive->test());  // gone, but not judged yet
   liveness.report_loss(2, "rank 2 died");
@@ -203,11 +208,8 @@ TEST_F(TcpTest, WhatIsSentToOneWhoseDoorIsShutGoesNowhereWhileTheMonitorIsConten
 
 TEST_F(TcpTest, ASilentMonitorIsNotWaitedForLong) {
   cluster::Liveness liveness;
-  end(0).set_liveness(&liveness);
-  expect_open(1, 0);
   Bytes in(10);
-  const auto receive = end(0).receive(1, 9, in);
-  ends_[1].reset();
+  const auto receive = awaited_from_a_leaver(liveness, in);
   EXPECT_EQ(loss(end(0), *receive, 1), "rank 1 left");
 }
 
