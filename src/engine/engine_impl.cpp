@@ -311,7 +311,11 @@ bool EngineImpl::drive_until(const std::function<bool()>& done, std::chrono::nan
   return drive(Visitor::waiter, done, timeout);
 }
 
+// Without a coordinator nobody is left to say what peers still wait for, once the caller has what it wants: it stays
+// until that has left.
 bool EngineImpl::drive(Visitor visitor, const std::function<bool()>& done, std::chrono::nanoseconds timeout) {
+  const auto may_go = [&] { return done() && (coordinator_ != nullptr || !unsent_.load()); };
+  if (may_go()) return true;
   const Waiting waiting(*this, visitor);
   const auto start = std::chrono::steady_clock::now();
   const base::Deadline deadline(timeout);
@@ -322,8 +326,10 @@ bool EngineImpl::drive(Visitor visitor, const std::function<bool()>& done, std::
   const int yields = parts_.over_network && !waiter ? 0 : kYields;
   std::chrono::microseconds length = kShortNap;
   bool in_time = true;
+  std::uint64_t looks = 0;
   if (waiter) waiters_.fetch_add(1);
-  for (int idle = 0; !done();) {
+  for (int idle = 0; !may_go();) {
+    ++looks;
     if (try_advance(visitor)) {
       idle = 0;
       length = kShortNap;
@@ -345,6 +351,7 @@ bool EngineImpl::drive(Visitor visitor, const std::function<bool()>& done, std::
   if (waiter) waiters_.fetch_sub(1);
   const auto spent = std::chrono::steady_clock::now() - start;
   parts_.counters->wait_ns.add(static_cast<std::uint64_t>(spent.count()));
+  parts_.counters->looks.add(looks);
   return in_time;
 }
 
@@ -430,6 +437,7 @@ void EngineImpl::stop() noexcept {
   } catch (const std::exception& error) {
     parts_.log(LogLevel::warn, std::string("while shutting down: ") + error.what());
   }
+  unsent_.store(false);  // what is left, nobody waits for
 }
 
 }  // namespace kolo::engine

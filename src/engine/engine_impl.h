@@ -193,6 +193,7 @@ class EngineImpl final : public Engine,
   std::atomic<int> active_{0};
   std::atomic<int> executing_{0};
   std::atomic<bool> kicked_{false};
+  std::atomic<bool> unsent_{false};   // something that was said is not with the transport's medium yet
   std::atomic<int> waiters_{0};       // threads of the user's in drive()
   std::atomic<bool> napping_{false};  // on the transport, with progress_lock_
   std::atomic<std::chrono::steady_clock::rep> last_request_{0};

@@ -46,9 +46,10 @@ bool EngineImpl::advance(Visitor visitor) {
   const auto busy = std::count_if(rounds_.begin(), rounds_.end(), [](const auto* rounds) { return rounds->busy(); });
   count_executing();
   // After the end only what everyone still takes part in.
-  const int unsent = control_ && !control_->idle() ? 1 : 0;
-  const int waiting =
-      negotiation_.has_ended() ? 0 : static_cast<int>(submitted_.size()) + static_cast<int>(busy) + unsent;
+  const bool over = negotiation_.has_ended();
+  const bool unsent = control_ && !over && !control_->idle();
+  unsent_.store(unsent);
+  const int waiting = over ? 0 : static_cast<int>(submitted_.size()) + static_cast<int>(busy) + (unsent ? 1 : 0);
   active_.store(waiting + executing_.load());
   return moved;
 }

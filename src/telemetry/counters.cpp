@@ -21,6 +21,7 @@ constexpr Row kRows[] = {
     {"bytes_copied", &Counters::bytes_copied},
     {"copies", &Counters::copies},
     {"coordinator_wakeups", &Counters::coordinator_wakeups},
+    {"looks", &Counters::looks},
     {"launches", &Counters::launches},
     {"plan_hits", &Counters::plan_hits},
     {"plan_misses", &Counters::plan_misses},

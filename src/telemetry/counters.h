@@ -34,6 +34,7 @@ struct Counters {
   Counter bytes_copied;          // packing into and unpacking out of buffers
   Counter copies;
   Counter coordinator_wakeups;
+  Counter looks;        // of those who wait, the coordinator thread among them, for something to do
   Counter launches;     // collectives started by the engine
   Counter plan_hits;    // rounds that ran on a frozen plan
   Counter plan_misses;  // rounds that were negotiated
