@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <numeric>
+#include <random>
 
 #include "kolo/baseline.h"
 #include "kolo/error.h"
@@ -116,6 +118,16 @@ class Trial {
   std::vector<std::size_t> counts_;
 };
 
+// The turns of an iteration, the same on all ranks. What one leaves behind, in caches and in a link that lets some bytes
+// pass at once after a rest, is not always met by the same other.
+std::vector<std::size_t> shuffled(std::size_t count, int iteration) {
+  std::vector<std::size_t> order(count);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::mt19937 random(static_cast<std::uint32_t>(iteration));
+  for (std::size_t left = count; left > 1; --left) std::swap(order[left - 1], order[random() % left]);
+  return order;
+}
+
 int iterations_for(const PerfOptions& options, std::size_t bytes) {
   if (options.iterations > 0) return options.iterations;
   return static_cast<int>(std::clamp<std::size_t>((std::size_t{1} << 30) / std::max<std::size_t>(bytes, 1), 8, 1000));
@@ -196,7 +208,7 @@ std::vector<Measured> measure(const PerfOptions& options, std::span<const Conten
   std::vector<std::vector<double>> times(trials.size());
   std::vector<std::size_t> wrong(trials.size(), 0);
   for (int i = -warmup; i < iterations; ++i) {
-    for (std::size_t c = 0; c < trials.size(); ++c) {
+    for (const std::size_t c : shuffled(trials.size(), i + warmup)) {
       trials[c].prepare(i + warmup);
       contenders[c].communicator->barrier(kLimit);
       const auto start = Clock::now();
