@@ -44,4 +44,6 @@ if(NOT KOLO_WITH_TORCH STREQUAL OFF)
     message(FATAL_ERROR "KOLO_WITH_TORCH=ON, but no LibTorch was found: run script/setup, or set KOLO_TORCH_DIR to its folder")
   endif()
 endif()
-message(STATUS "kolo: MPI ${KOLO_HAVE_MPI}, LibTorch ${KOLO_HAVE_TORCH}")
+
+include(KoloFindNvcc)
+message(STATUS "kolo: MPI ${KOLO_HAVE_MPI}, LibTorch ${KOLO_HAVE_TORCH}, CUDA device code ${KOLO_HAVE_CUDA}, NCCL ${KOLO_HAVE_NCCL}")

@@ -7,12 +7,12 @@ foreach(feature MPI TORCH CUDA NCCL)
   endif()
 endforeach()
 
-# CUDA and NCCL have no implementation yet: AUTO means off, ON says so.
-foreach(feature CUDA NCCL)
-  if(KOLO_WITH_${feature} STREQUAL ON)
-    message(FATAL_ERROR "KOLO_WITH_${feature}=ON: this version of kolo has no ${feature} backend yet; use AUTO or OFF")
-  endif()
-endforeach()
+# CUDA: device code is compiled; a program finds CUDA itself at run time, with or without it. NCCL: kolo's code for it is
+# compiled; it takes nothing to build, because NCCL too is found at run time.
+set(KOLO_HAVE_NCCL ON)
+if(KOLO_WITH_NCCL STREQUAL OFF)
+  set(KOLO_HAVE_NCCL OFF)
+endif()
 
 option(KOLO_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(KOLO_BUILD_TOOLS "Build the kolo program" ${PROJECT_IS_TOP_LEVEL})

@@ -118,8 +118,8 @@ class Trial {
   std::vector<std::size_t> counts_;
 };
 
-// The turns of an iteration, the same on all ranks. What one leaves behind, in caches and in a link that lets some bytes
-// pass at once after a rest, is not always met by the same other.
+// The turns of an iteration, the same on all ranks. What one leaves behind, in caches and in a link that lets some
+// bytes pass at once after a rest, is not always met by the same other.
 std::vector<std::size_t> shuffled(std::size_t count, int iteration) {
   std::vector<std::size_t> order(count);
   std::iota(order.begin(), order.end(), std::size_t{0});

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kolo/stream.h"
 #include "kolo/types.h"
 
 namespace kolo {
@@ -56,8 +57,12 @@ enum class Algorithm : std::uint8_t {
 };
 
 // Counts are elements. `registered` names the buffer in which `data` lies (whole or in part), or null for private
-// memory. All ranks pass equal options, pointers apart. Prescale and postscale multiply floating-point elements before
-// and after the reduction (in fp32 for 16-bit types, fp64 for f64); integers and boolean take 1 only.
+// memory. `stream` says where the memory is ready: on the host when the call is made, or on a device behind what is
+// enqueued in that stream by then; the operation is enqueued there too, so that what is enqueued later finds its
+// result, and Operation::advance() says whether the device has passed it. A Communicator takes memory of the host or
+// memory of one device, not both. All ranks pass equal options, pointers apart. Prescale and postscale multiply
+// floating-point elements before and after the reduction (in fp32 for 16-bit types, fp64 for f64); integers and boolean
+// take 1 only.
 struct AllreduceOptions {
   std::byte* data = nullptr;  // in and out
   std::size_t count = 0;
@@ -66,8 +71,9 @@ struct AllreduceOptions {
   double prescale = 1.0;
   double postscale = 1.0;
   RegisteredBuffer* registered = nullptr;
-  FlagWords flags{};
+  FlagWords flags{};  // of the host's memory; not with a stream
   Algorithm algorithm = Algorithm::automatic;
+  Stream stream{};
 };
 
 // An allreduce whose elements lie apart, piece by piece, where each rank happens to have them. Piece k holds elements
@@ -87,6 +93,7 @@ struct BroadcastOptions {
   std::byte* data = nullptr;  // in at root, out elsewhere
   std::size_t bytes = 0;
   Rank root = 0;
+  Stream stream{};
 };
 
 // Uneven: rank r contributes counts[r] bytes; `output` holds all, in rank order.
@@ -94,6 +101,7 @@ struct AllgatherOptions {
   const std::byte* input = nullptr;
   std::span<const std::size_t> counts;  // bytes, one per rank, the same on all ranks; must live until completion
   std::byte* output = nullptr;
+  Stream stream{};
 };
 
 // Rank r receives elements [sum of counts before r, + counts[r]) of the reduction. `input` is left as it was.
@@ -103,6 +111,7 @@ struct ReduceScatterOptions {
   std::byte* output = nullptr;
   DType dtype = DType::f32;
   ReduceOp op = ReduceOp::sum;
+  Stream stream{};
 };
 
 // What would be used for an allreduce, and why, in words fit to print.
@@ -137,6 +146,9 @@ class Communicator {
   // Blocks until something may have happened that lets an operation advance, or until `at_most` has passed. May return
   // early.
   virtual void wait_for_activity(std::chrono::microseconds at_most) = 0;
+  // Ends everything in flight, whoever still waits for it; later calls throw. For memory of devices, which wait for a
+  // lost rank without end; what works in the host's memory knows deadlines and does nothing here.
+  virtual void give_up() noexcept {}
   // Whether an operation on shared memory has got on, without being complete, since this was last asked: then its peers
   // are close by, and whoever waits does better not to sleep.
   [[nodiscard]] virtual bool moved() noexcept { return false; }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kolo/gradient_memory.h"
+#include "kolo/stream.h"
 #include "kolo/types.h"
 
 namespace kolo {
@@ -18,6 +19,7 @@ struct GradientInfo {
   std::vector<std::int64_t> sizes;
   std::vector<std::int64_t> strides;  // of the gradient; dense, any order
   DType dtype = DType::f32;
+  bool on_device = false;  // its memory is on this rank's device: ReducerOptions::device
 
   [[nodiscard]] std::size_t count() const noexcept;
   [[nodiscard]] std::size_t bytes() const noexcept;
@@ -29,6 +31,7 @@ struct ReducerOptions {
   double postscale = 1.0;
   std::size_t bucket_bytes = 0;   // 0: from Config
   std::size_t in_place_from = 0;  // bytes; gradients from here on may lie in memory(), all ranks on one host. 0: none
+  int device = -1;                // the one that gradients on a device are on: this rank's own affair
   std::string settings;           // anything else that must agree on all ranks; compared, never read
 };
 
@@ -38,17 +41,23 @@ struct ReducerOptions {
 //   contribute(i, p) ... contribute(j, q)     any order, any subset; a bucket leaves as soon as it is full
 //   finish()                                  the rest counts as zeros; waits; throws typed errors
 //   gradient(i), contributed(i)               the results, in kolo's memory, until the next contribute()
+//
+// Gradients on a device come with the stream in which they are ready, and finish() names the stream in which the
+// results are wanted. Nothing of it waits for the device: finish() waits until the hosts have agreed and everything is
+// enqueued.
 class GradientReducer {
  public:
   virtual ~GradientReducer() = default;
   // Packs `data` (dense, in the table's strides) into its bucket, scaled on the way, and launches the bucket when it is
   // full. Never blocks. `data` must live unchanged until finish() has returned, because a round that a peer voids is
-  // sent again. Throws UsageError when i was already contributed in this round.
-  virtual void contribute(std::size_t index, const void* data) = 0;
+  // sent again; on a device until what is enqueued by then in finish()'s stream has passed. Throws UsageError when i
+  // was already contributed in this round, or is not where its row says.
+  virtual void contribute(std::size_t index, const void* data, Stream ready) = 0;
+  void contribute(std::size_t index, const void* data) { contribute(index, data, Stream{}); }
   // The same for data that kolo may write to. A whole block of memory() is not packed: peers read it where it is, and
   // the reduced gradient is written over it. Anything else is packed. After an error the data is neither one nor the
   // other.
-  virtual void contribute_in_place(std::size_t index, void* data) { contribute(index, data); }
+  virtual void contribute_in_place(std::size_t index, void* data) { contribute(index, data, Stream{}); }
   // Where gradients for contribute_in_place() can be made. Another one with each new plan (generation()); null before
   // the first plan, and without ReducerOptions::in_place_from.
   [[nodiscard]] virtual std::shared_ptr<GradientMemory> memory() const { return nullptr; }
@@ -57,8 +66,11 @@ class GradientReducer {
   // MismatchError.
   virtual void change_table(std::vector<GradientInfo> table) = 0;
   // Closes the round and waits until every bucket is reduced, making progress itself meanwhile.
+  // `user`: the stream, of ReducerOptions::device, that is to read results on a device; it waits for them, not the
+  // host. It lives as long as the reducer.
   // Throws MismatchError, PeerFailedError, PeerLostError, TimeoutError; after the first two the next round works.
-  virtual void finish() = 0;
+  virtual void finish(Stream user) = 0;
+  void finish() { finish(Stream{}); }
   // Where the reduced gradient of the last finished round lies: in kolo's memory, valid until the next round's
   // contribute(); or over the block that was contributed in place.
   [[nodiscard]] virtual std::span<std::byte> gradient(std::size_t index) = 0;

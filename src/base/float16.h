@@ -4,19 +4,21 @@
 // file compiled for one processor never lends its copy of a function to another.
 #include <cstdint>
 
+#include "base/host_device.h"
+
 namespace kolo::base {
 
-[[nodiscard, gnu::always_inline]] inline float bf16_to_f32(std::uint16_t bits) noexcept {
+[[nodiscard, gnu::always_inline]] KOLO_HOST_DEVICE inline float bf16_to_f32(std::uint16_t bits) noexcept {
   return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16);
 }
 
-[[nodiscard, gnu::always_inline]] inline std::uint16_t f32_to_bf16(float value) noexcept {
+[[nodiscard, gnu::always_inline]] KOLO_HOST_DEVICE inline std::uint16_t f32_to_bf16(float value) noexcept {
   const auto bits = __builtin_bit_cast(std::uint32_t, value);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>((bits >> 16) | 0x40u);  // quiet NaN
   return static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
-[[nodiscard, gnu::always_inline]] inline float f16_to_f32(std::uint16_t bits) noexcept {
+[[nodiscard, gnu::always_inline]] KOLO_HOST_DEVICE inline float f16_to_f32(std::uint16_t bits) noexcept {
   const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
   const std::uint32_t exponent = (bits >> 10) & 0x1fu;
   const std::uint32_t mantissa = bits & 0x3ffu;
@@ -30,7 +32,7 @@ namespace kolo::base {
   return __builtin_bit_cast(float, sign | ((exponent + 112u) << 23) | (mantissa << 13));
 }
 
-[[nodiscard, gnu::always_inline]] inline std::uint16_t f32_to_f16(float value) noexcept {
+[[nodiscard, gnu::always_inline]] KOLO_HOST_DEVICE inline std::uint16_t f32_to_f16(float value) noexcept {
   const auto bits = __builtin_bit_cast(std::uint32_t, value);
   const auto sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000u);
   const std::uint32_t magnitude = bits & 0x7fffffffu;

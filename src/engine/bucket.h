@@ -1,27 +1,19 @@
 #pragma once
-// One bucket of a frozen plan, round after round: gradients are packed into it, or stay where peers can read them too
-// (`home`); it is reduced in place, and the results are read where they lie.
+// One bucket of a frozen plan, round after round: gradients come in, are reduced, and the results are read where they
+// lie. Where that is, in the host's memory (host_bucket.h) or on a device (device_bucket.h), is the two kinds' affair;
+// what travels beside the data is the same.
 //
-// Flag words: [0] kVoid | ...   [1] stamp   [2] ~stamp   [3...] a bit for every tensor that was contributed.
-// Words are combined by OR over ranks, so stamps agree exactly when ([1] & [2]) == 0 afterwards.
+// Flag words: [0] kVoid | ...   [1] stamp   [2] ~stamp   [3...] a bit for every tensor that was contributed, and behind
+// them what a kind adds. Words are combined by OR over ranks, so stamps agree exactly when ([1] & [2]) == 0 afterwards.
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
 #include "engine/plan.h"
 #include "kolo/communicator.h"
-#include "telemetry/counters.h"
+#include "kolo/stream.h"
 
 namespace kolo::engine {
-
-struct BucketParts {
-  const PlannedBucket* plan = nullptr;         // borrowed
-  std::unique_ptr<Communicator> communicator;  // this bucket's own
-  std::unique_ptr<RegisteredBuffer> memory;
-  RegisteredBuffer* home = nullptr;  // borrowed; where gradients may stay. Null: all are packed
-  telemetry::Counters* counters = nullptr;
-};
 
 struct Reduction {
   ReduceOp op = ReduceOp::average;
@@ -33,44 +25,57 @@ struct Reduction {
 // launch() and advance() to whoever holds the progress lock.
 class Bucket {
  public:
-  // Bytes of memory that a bucket needs, which depend on whether it has a home.
-  [[nodiscard]] static std::size_t memory_for(const PlannedBucket& plan, bool has_home);
-  explicit Bucket(BucketParts parts);
+  virtual ~Bucket() = default;
+  Bucket(const Bucket&) = delete;
+  Bucket& operator=(const Bucket&) = delete;
 
-  void open(std::uint64_t stamp);
-  // True when this was the last missing tensor. `slot`: position in the plan's bucket.
-  bool pack(std::size_t slot, const void* data);
-  // As pack(), without a copy: `data` is a block of the home, up to a full line, and is overwritten with the result.
-  bool place(std::size_t slot, std::byte* data);
+  // A new round.
+  virtual void open(std::uint64_t stamp);
+  // True when this was the last missing tensor. `slot`: position in the plan's bucket. `ready`: where `data` is ready.
+  virtual bool pack(std::size_t slot, const void* data, Stream ready) = 0;
+  // As pack(), without a copy, where the bucket can do that: see HostBucket.
+  virtual bool place(std::size_t slot, std::byte* data) = 0;
   // Tensors that were not contributed count as zeros.
-  void clear_missing();
+  virtual void clear_missing() = 0;
 
-  void launch(const Reduction& reduction, bool as_void);
-  // True once complete. Throws what the collective throws.
-  bool advance();
+  virtual void launch(const Reduction& reduction, bool as_void) = 0;
+  // True once complete for this thread: the result may be read, or is ordered in a stream. Throws what the collective
+  // throws.
+  virtual bool advance() = 0;
   // Whether any of it went on since the last call.
-  [[nodiscard]] bool moved() noexcept { return parts_.communicator->moved(); }
-  [[nodiscard]] bool launched() const noexcept { return operation_ != nullptr || complete_; }
-  [[nodiscard]] bool complete() const noexcept { return complete_; }
+  [[nodiscard]] virtual bool moved() noexcept = 0;
+  // `user` may read the results from now on. Nothing to do on the host.
+  virtual void hand_to(Stream user) = 0;
+  [[nodiscard]] virtual std::span<std::byte> tensor(std::size_t slot, std::size_t bytes) = 0;
+  [[nodiscard]] virtual std::vector<Rank> waiting_for() const = 0;
 
-  // REQUIRES: complete().
-  [[nodiscard]] bool voided() const noexcept;
+  // REQUIRES: complete.
+  [[nodiscard]] bool voided() const noexcept { return (flags_[0] & kVoid) != 0; }
   [[nodiscard]] bool stamps_agree() const noexcept { return (flags_[1] & flags_[2]) == 0; }
-  [[nodiscard]] bool contributed(std::size_t slot) const noexcept;
-  [[nodiscard]] std::span<std::byte> tensor(std::size_t slot, std::size_t bytes);
-  [[nodiscard]] std::vector<Rank> waiting_for() const;
+  [[nodiscard]] bool contributed(std::size_t slot) const noexcept {
+    return ((flags_[kFirstBitsWord + slot / 64] >> (slot % 64)) & 1) != 0;
+  }
+
+ protected:
+  explicit Bucket(const PlannedBucket& plan, std::size_t own_words = 0);
+
+  static constexpr std::uint64_t kVoid = 1;
+  static constexpr std::size_t kFirstBitsWord = 3;
+
+  // Marks it as contributed; true when it was the last.
+  bool take(std::size_t slot) noexcept;
+  // For the launch.
+  [[nodiscard]] FlagWords flags(bool as_void) noexcept;
+  [[nodiscard]] std::uint64_t& own_word(std::size_t index) noexcept { return flags_[first_own_ + index]; }
+  [[nodiscard]] const std::vector<PlannedTensor>& tensors() const noexcept { return plan_.tensors; }
+  [[nodiscard]] const PlannedBucket& plan() const noexcept { return plan_; }
+  [[nodiscard]] std::size_t missing() const noexcept { return missing_; }
 
  private:
-  void mark(std::size_t slot) noexcept { flags_[3 + slot / 64] |= std::uint64_t{1} << (slot % 64); }
-
-  BucketParts parts_;
+  const PlannedBucket& plan_;
+  std::size_t first_own_;
   std::vector<std::uint64_t> flags_;
-  std::vector<std::size_t> sizes_;   // bytes of each slot, padding included
-  std::vector<std::size_t> begins_;  // elements
-  std::vector<std::byte*> places_;   // of each slot in this round; null: packed
   std::size_t missing_ = 0;
-  std::unique_ptr<Operation> operation_;
-  bool complete_ = false;
 };
 
 }  // namespace kolo::engine

@@ -80,6 +80,12 @@ void check(const std::vector<GradientInfo>& table, const ReducerOptions& options
     if (scaled && row.dtype > DType::bf16) {
       throw UsageError("gradient '" + row.name + "': scales need a floating-point dtype");
     }
+    if (row.on_device && options.device < 0) {
+      throw UsageError("gradient '" + row.name + "' is on a device, and ReducerOptions::device names none");
+    }
+    if (row.on_device && options.in_place_from > 0) {
+      throw UsageError("gradient '" + row.name + "' is on a device: in place is for gradients in the host's memory");
+    }
     if (std::any_of(row.sizes.begin(), row.sizes.end(), [](auto extent) { return extent < 0; })) {
       throw UsageError("gradient '" + row.name + "': a negative size");
     }
@@ -240,6 +246,8 @@ std::unique_ptr<GradientReducer> EngineImpl::make_reducer(std::vector<GradientIn
     throw UsageError("gradients can be reduced by sum or average, not by " + std::string(name_of(options.op)));
   }
   check(table, options);
+  const int device = options.device;
+  const bool on_device = std::any_of(table.begin(), table.end(), [](const auto& row) { return row.on_device; });
   drop_orphans();
   RoundSettings settings;
   settings.options = std::move(options);
@@ -258,8 +266,21 @@ std::unique_ptr<GradientReducer> EngineImpl::make_reducer(std::vector<GradientIn
     const std::scoped_lock lock(progress_lock_);
     rounds_.push_back(rounds.get());
   }
-  rounds->verify();
+  rounds->verify();  // also that all ranks have gradients on devices, or none
+  if (on_device) need_lane(device);
   return std::make_unique<ReducerHandle>(*this, std::move(rounds));
+}
+
+void EngineImpl::need_lane(int device) {
+  if (lane_ != nullptr && lane_->device() == device) return;
+  if (lane_ != nullptr) {
+    throw UsageError("gradients on device " + std::to_string(device) + ", and before on device " +
+                     std::to_string(lane_->device()) + ": a rank works with one device");
+  }
+  if (!parts_.make_lane) throw UsageError("gradients on a device: this world knows none");
+  auto lane = parts_.make_lane(device);
+  const std::scoped_lock lock(progress_lock_);
+  lane_ = std::move(lane);
 }
 
 void EngineImpl::orphan(std::unique_ptr<GradientRounds> rounds) noexcept {
@@ -290,6 +311,15 @@ void EngineImpl::forget(GradientRounds& rounds) {
 void EngineImpl::bury(std::shared_ptr<void> memory) {
   const std::scoped_lock lock(progress_lock_);
   buried_.push_back(std::move(memory));
+}
+
+void EngineImpl::retire(std::shared_ptr<void> memory, Stream user) noexcept {
+  const std::scoped_lock lock(progress_lock_);
+  try {
+    lane_->retire(memory, user.on_host() ? lane_->stream() : user);
+  } catch (const std::exception&) {  // a device that answers no more
+    buried_.push_back(std::move(memory));
+  }
 }
 
 bool EngineImpl::progress() { return try_advance(Visitor::hook); }
@@ -431,6 +461,11 @@ void EngineImpl::stop() noexcept {
     const auto settled = [this] { return executing_.load() == 0; };
     drive_until(settled, std::min<std::chrono::milliseconds>(timeout(), 30s));
     drop_orphans();
+    const auto devices_idle = [this] {
+      const std::scoped_lock lock(progress_lock_);
+      return lane_ == nullptr || lane_->idle();
+    };
+    drive_until(devices_idle, std::min<std::chrono::milliseconds>(timeout(), 30s));
     const std::scoped_lock lock(progress_lock_);
     leave();
     if (parts_.shared_memory != nullptr) parts_.shared_memory->set_while_waiting({});

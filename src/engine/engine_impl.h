@@ -44,6 +44,8 @@ struct EngineParts {
   transport::SharedMemory* shared_memory = nullptr;  // what `communicators` allocate from; null: none
   CommunicatorFactory communicators;
   telemetry::Counters* counters = nullptr;
+  // Collective: what this rank does on `device`. Throws UsageError where it cannot be had. Null: no world of devices.
+  std::function<std::unique_ptr<device::Lane>(int device)> make_lane;
   StallInquiry* inquiry = nullptr;  // null: nobody can be asked
   std::function<void(LogLevel, std::string_view)> log;
 };
@@ -83,6 +85,8 @@ class EngineImpl final : public Engine,
   void forget(GradientRounds& rounds) override;
   void orphan(std::unique_ptr<GradientRounds> rounds) noexcept override;
   void bury(std::shared_ptr<void> memory) override;
+  void retire(std::shared_ptr<void> memory, Stream user) noexcept override;
+  [[nodiscard]] device::Lane* lane() noexcept override { return lane_.get(); }
 
  private:
   // A question to other ranks, and who was asked.
@@ -129,6 +133,7 @@ class EngineImpl final : public Engine,
   void start_coordinator();
   [[nodiscard]] bool pending() const noexcept;
   [[nodiscard]] static unsigned cores();
+  void need_lane(int device);
   [[nodiscard]] GradientRounds* expected_reducer();
   void drop_orphans();
   void end_round(const std::exception& error);
@@ -199,6 +204,8 @@ class EngineImpl final : public Engine,
   std::atomic<std::chrono::steady_clock::rep> last_request_{0};
   std::atomic<std::chrono::steady_clock::rep> changed_place_{
       std::chrono::steady_clock::now().time_since_epoch().count()};  // when one of the waiters came or went
+
+  std::unique_ptr<device::Lane> lane_;  // made once, before the first reducer that needs it
 
   std::mutex progress_lock_;                 // guards everything from here on
   std::unique_ptr<ControlChannel> control_;  // null in a world of one

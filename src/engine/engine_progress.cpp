@@ -36,6 +36,7 @@ bool EngineImpl::advance(Visitor visitor) {
     moved |= run_listed(visitor != Visitor::hook);
     moved |= executor_.advance();
     moved |= executor_.communicator().moved();
+    if (lane_) negotiation_.has_ended() ? lane_->settle() : lane_->watch();
     if (parts_.transport != nullptr) {
       moved |= std::exchange(transfers_seen_, parts_.transport->completed()) != parts_.transport->completed();
     }
@@ -263,6 +264,7 @@ void EngineImpl::ended(const Fatal& fatal) {
     listed_.pop_back();
   }
   executor_.fail_from(cut_sequence_, error);
+  if (lane_) lane_->give_up();
   for (auto* rounds : rounds_) {
     const std::size_t id = rounds->id();
     rounds->poison(error, id < fatal.rounds.size() ? fatal.rounds[id] : 0);

@@ -1,7 +1,10 @@
 #include "engine/gradient_rounds.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "engine/device_bucket.h"
+#include "engine/host_bucket.h"
 #include "engine/signature.h"
 #include "kolo/error.h"
 
@@ -10,14 +13,24 @@ namespace {
 
 constexpr std::byte kNothing{};  // what a tensor without elements contributes
 
+std::string place_text(int device) { return device < 0 ? "the host" : "device " + std::to_string(device); }
+
 }  // namespace
 
 GradientRounds::GradientRounds(RoundHost& host, std::vector<GradientInfo> table, RoundSettings settings)
-    : host_(host), table_(std::move(table)), settings_(std::move(settings)), contributions_(table_.size(), nullptr) {}
+    : host_(host), table_(std::move(table)), settings_(std::move(settings)), contributions_(table_.size()) {}
 
 GradientRounds::~GradientRounds() {
   host_.forget(*this);  // afterwards no other thread is in advance()
   if (in_flight_.load() > 0) host_.bury(std::shared_ptr<Frozen>(std::move(frozen_)));
+  let_go(std::move(frozen_));
+  let_go(std::move(retired_));
+}
+
+// Nobody on the host uses it any more.
+void GradientRounds::let_go(std::unique_ptr<Frozen> plan) {
+  if (plan == nullptr || host_.lane() == nullptr) return;
+  host_.retire(std::shared_ptr<Frozen>(std::move(plan)), user_.value_or(Stream{}));
 }
 
 Entry GradientRounds::make_entry() const {
@@ -46,42 +59,49 @@ void GradientRounds::check_index(std::size_t index) const {
                    " tensors");
 }
 
-void GradientRounds::check_contribution(std::size_t index, const void* data) {
+void GradientRounds::check_contribution(std::size_t index, const Contribution& contribution) {
   check_index(index);
   if (hopeless()) {
     const std::scoped_lock lock(ready_lock_);
     std::rethrow_exception(error_);
   }
-  if (data == nullptr && table_[index].bytes() > 0) {
+  if (contribution.data == nullptr && table_[index].bytes() > 0) {
     throw UsageError("the gradient of '" + table_[index].name + "' is a null pointer");
   }
-  if (contributions_[index] != nullptr) {
+  const int expected = table_[index].on_device ? settings_.options.device : -1;
+  if (contribution.ready.on_host() ? expected >= 0 : contribution.ready.device != expected) {
+    throw UsageError("the gradient of '" + table_[index].name + "' comes with a stream of " +
+                     place_text(contribution.ready.device) + ", and is said to be on " + place_text(expected));
+  }
+  if (contributions_[index].data != nullptr) {
     throw UsageError("the gradient of '" + table_[index].name +
                      "' was already contributed in this round; accumulate several backward passes under no_sync(), or "
                      "call step() after each");
   }
 }
 
-void GradientRounds::contribute(std::size_t index, const void* data) {
-  check_contribution(index, data);
-  add(index, data, nullptr);
+void GradientRounds::contribute(std::size_t index, const void* data, Stream ready) {
+  check_contribution(index, {data, ready});
+  add(index, {data, ready}, nullptr);
 }
 
 void GradientRounds::contribute_in_place(std::size_t index, void* data) {
-  check_contribution(index, data);
+  check_contribution(index, {data, {}});
   const bool placed = frozen_ && !table_changed_ && frozen_->arena && frozen_->arena->pin(data, table_[index].bytes());
-  add(index, data, placed ? static_cast<std::byte*>(data) : nullptr);
+  add(index, {data, {}}, placed ? static_cast<std::byte*>(data) : nullptr);
 }
 
 // `place`: the same as data where it stays there; null: it is packed.
-void GradientRounds::add(std::size_t index, const void* data, std::byte* place) {
+void GradientRounds::add(std::size_t index, Contribution contribution, std::byte* place) {
   if (!round_open_) open_buckets();
-  contributions_[index] = data == nullptr ? &kNothing : data;
+  if (contribution.data == nullptr) contribution.data = &kNothing;
+  contributions_[index] = contribution;
   order_.push_back(static_cast<std::uint32_t>(index));
   if (!frozen_ || table_changed_) return;
   const auto [bucket, slot] = frozen_->places[index];
   Bucket& target = *frozen_->buckets[bucket];
-  const bool full = place == nullptr ? target.pack(slot, contributions_[index]) : target.place(slot, place);
+  const bool full =
+      place == nullptr ? target.pack(slot, contribution.data, contribution.ready) : target.place(slot, place);
   // The last one waits for finish(): see the head of the header.
   if (full && not_handed_over_ > 1) hand_over(bucket);
   host_.progress();
@@ -96,13 +116,15 @@ void GradientRounds::change_table(std::vector<GradientInfo> table) {
         "contribute(), that is after step() and before backward()");
   }
   table_ = std::move(table);
-  contributions_.assign(table_.size(), nullptr);
+  contributions_.assign(table_.size(), {});
   table_changed_ = true;
 }
 
 void GradientRounds::open_buckets() {
   round_open_ = true;
   if (!frozen_) return;
+  // Last round's results are read no more than what is enqueued by now says.
+  if (const auto user = std::exchange(user_, std::nullopt)) host_.lane()->order_after(*user);
   const std::uint64_t stamp = (generation_ << 32) | (round_ & 0xffffffffU);
   for (auto& bucket : frozen_->buckets) bucket->open(stamp);
   handed_over_.assign(frozen_->buckets.size(), false);
@@ -191,7 +213,7 @@ bool GradientRounds::dropped() const {
                      [](const auto& bucket) { return bucket->voided(); });
 }
 
-void GradientRounds::finish() {
+void GradientRounds::finish(Stream user) {
   owner_.store(std::this_thread::get_id());
   close_round();
   bool negotiated = !frozen_;
@@ -204,7 +226,7 @@ void GradientRounds::finish() {
       }
       if (dropped()) {
         host_.counters().plans_voided.add();
-        retired_ = std::move(frozen_);
+        let_go(std::exchange(retired_, std::move(frozen_)));
         negotiated = true;
       }
     }
@@ -212,6 +234,10 @@ void GradientRounds::finish() {
   } catch (...) {
     end_round();
     throw;
+  }
+  if (frozen_ && on_device()) {
+    for (const auto& bucket : frozen_->buckets) bucket->hand_to(user);
+    user_ = user;
   }
   (negotiated ? host_.counters().plan_misses : host_.counters().plan_hits).add();
   end_round();
@@ -230,9 +256,12 @@ std::unique_ptr<GradientRounds::Frozen> GradientRounds::make_frozen(const Item& 
   const std::size_t from = settings_.options.in_place_from;
   const std::size_t arena = from > 0 && host_.allocator().can_scatter() ? GradientArena::bytes_for(table_, from) : 0;
   std::vector<std::size_t> sizes;
-  for (const auto& bucket : next->plan.buckets) sizes.push_back(Bucket::memory_for(bucket, arena > 0));
+  for (const auto& bucket : next->plan.buckets) {
+    if (!bucket.on_device) sizes.push_back(HostBucket::memory_for(bucket, arena > 0));
+  }
   if (arena > 0) sizes.push_back(arena);
   auto memory = host_.allocator().allocate(sizes, host_.timeout());
+  auto next_memory = memory.begin();
   if (arena > 0) next->arena = std::make_shared<GradientArena>(table_, from, std::move(memory.back()));
   next->places.resize(table_.size());
   for (std::size_t b = 0; b < next->plan.buckets.size(); ++b) {
@@ -242,11 +271,25 @@ std::unique_ptr<GradientRounds::Frozen> GradientRounds::make_frozen(const Item& 
     for (std::size_t s = 0; s < tensors.size(); ++s) {
       next->places[tensors[s].index] = {static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(s)};
     }
+    auto own = next->plan.buckets[b].on_device ? nullptr : std::move(*next_memory++);
     next->buckets.push_back(
-        std::make_unique<Bucket>(BucketParts{&next->plan.buckets[b], host_.communicators()(), std::move(memory[b]),
-                                             scattered ? &next->arena->memory() : nullptr, &host_.counters()}));
+        make_bucket(next->plan.buckets[b], std::move(own), scattered ? &next->arena->memory() : nullptr));
   }
   return next;
+}
+
+std::unique_ptr<Bucket> GradientRounds::make_bucket(const PlannedBucket& plan, std::unique_ptr<RegisteredBuffer> memory,
+                                                    RegisteredBuffer* home) {
+  if (plan.on_device) {
+    return std::make_unique<DeviceBucket>(
+        DeviceBucketParts{&plan, host_.communicators()(), host_.lane(), &host_.counters(), host_.timeout()});
+  }
+  return std::make_unique<HostBucket>(
+      HostBucketParts{&plan, host_.communicators()(), std::move(memory), home, &host_.counters()});
+}
+
+bool GradientRounds::on_device() const {
+  return std::any_of(table_.begin(), table_.end(), [](const GradientInfo& row) { return row.on_device; });
 }
 
 // Progress lock held. The contributing thread is inside negotiate(), so everything here is at rest.
@@ -256,7 +299,8 @@ void GradientRounds::freeze(const Item& item) {
   open_buckets();
   for (std::size_t index = 0; index < table_.size(); ++index) {
     const auto [bucket, slot] = frozen_->places[index];
-    if (contributions_[index] != nullptr) frozen_->buckets[bucket]->pack(slot, contributions_[index]);
+    const auto& [data, ready] = contributions_[index];
+    if (data != nullptr) frozen_->buckets[bucket]->pack(slot, data, ready);
   }
   close_round();
 }
@@ -270,7 +314,7 @@ void GradientRounds::end_round() {
   }
   // Without a bucket nothing could carry `void` or `failed`: such rounds are negotiated each time.
   if (frozen_ && frozen_->buckets.empty()) frozen_.reset();
-  std::fill(contributions_.begin(), contributions_.end(), nullptr);
+  std::fill(contributions_.begin(), contributions_.end(), Contribution{});
   order_.clear();
   round_open_ = false;
   failure_.clear();
@@ -280,11 +324,13 @@ void GradientRounds::end_round() {
 
 // Buckets hold copies, or blocks that are not used again before the round is over. Whoever else reads the originals
 // does so after negotiating a round that has not failed, and this one will.
-void GradientRounds::let_go_of_contributions() { std::fill(contributions_.begin(), contributions_.end(), nullptr); }
+void GradientRounds::let_go_of_contributions() {
+  std::fill(contributions_.begin(), contributions_.end(), Contribution{});
+}
 
 void GradientRounds::fail(const std::string& text) {
   failure_ = text.empty() ? "no text" : text;
-  finish();
+  finish(Stream{.handle = nullptr, .device = settings_.options.device});
 }
 
 void GradientRounds::poison(std::exception_ptr error, std::uint64_t from_round) {

@@ -9,16 +9,19 @@
 // The last bucket never leaves before finish(), so that a rank whose world changed always has a carrier for `void`.
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "device/lane.h"
 #include "engine/bucket.h"
 #include "engine/communicators.h"
 #include "engine/gradient_arena.h"
 #include "engine/messages.h"
 #include "engine/plan.h"
 #include "kolo/gradient_reducer.h"
+#include "telemetry/counters.h"
 
 namespace kolo::engine {
 
@@ -48,8 +51,13 @@ class RoundHost {
   virtual void forget(class GradientRounds& rounds) = 0;
   // The reducer's owner was unwound by an exception; the round is ended when that has been reported.
   virtual void orphan(std::unique_ptr<class GradientRounds> rounds) noexcept = 0;
+  // For gradients on a device; null: the engine has none yet.
+  [[nodiscard]] virtual device::Lane* lane() noexcept = 0;
   // Peers may still write to `memory`: it is kept as long as the engine.
   virtual void bury(std::shared_ptr<void> memory) = 0;
+  // The device, in its lane or in `user` (of the host: in no other), may still use `memory`: kept until that has
+  // passed.
+  virtual void retire(std::shared_ptr<void> memory, Stream user) noexcept = 0;
 };
 
 struct RoundSettings {
@@ -66,11 +74,11 @@ class GradientRounds final : public GradientReducer {
   // Compares the tables of all ranks; collective.
   void verify();
 
-  void contribute(std::size_t index, const void* data) override;
+  void contribute(std::size_t index, const void* data, Stream ready) override;
   void contribute_in_place(std::size_t index, void* data) override;
   [[nodiscard]] std::shared_ptr<GradientMemory> memory() const override;
   void change_table(std::vector<GradientInfo> table) override;
-  void finish() override;
+  void finish(Stream user) override;
   [[nodiscard]] std::span<std::byte> gradient(std::size_t index) override;
   [[nodiscard]] bool contributed(std::size_t index) const override;
   [[nodiscard]] std::uint64_t generation() const noexcept override { return generation_; }
@@ -107,8 +115,16 @@ class GradientRounds final : public GradientReducer {
     std::vector<Place> places;  // by tensor
   };
   [[nodiscard]] Entry make_entry() const;
-  void check_contribution(std::size_t index, const void* data);
-  void add(std::size_t index, const void* data, std::byte* place);
+  struct Contribution {
+    const void* data = nullptr;  // null: not contributed; borrowed until finish() returns
+    Stream ready;
+  };
+  void check_contribution(std::size_t index, const Contribution& contribution);
+  void add(std::size_t index, Contribution contribution, std::byte* place);
+  [[nodiscard]] std::unique_ptr<Bucket> make_bucket(const PlannedBucket& plan, std::unique_ptr<RegisteredBuffer> memory,
+                                                    RegisteredBuffer* home);
+  [[nodiscard]] bool on_device() const;
+  void let_go(std::unique_ptr<Frozen> plan);
   [[nodiscard]] std::unique_ptr<Frozen> make_frozen(const Item& item);
   void freeze(const Item& item);
   void open_buckets();
@@ -134,9 +150,10 @@ class GradientRounds final : public GradientReducer {
   std::uint64_t generation_ = 0;
   std::uint64_t round_ = 0;
   std::atomic<std::uint64_t> finished_rounds_{0};
-  std::vector<const void*> contributions_;  // null: not contributed; borrowed until finish() returns
-  std::vector<std::uint32_t> order_;        // as they came in this round
-  std::vector<bool> handed_over_;           // by bucket
+  std::vector<Contribution> contributions_;
+  std::optional<Stream> user_;        // who reads the last results on a device, until the next round
+  std::vector<std::uint32_t> order_;  // as they came in this round
+  std::vector<bool> handed_over_;     // by bucket
   std::size_t not_handed_over_ = 0;
   std::atomic<int> in_flight_{0};  // buckets handed over and not complete
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "base/hash.h"
 #include "engine/message_check.h"
@@ -46,17 +47,18 @@ class Packer {
   Packer(const std::vector<GradientInfo>& table, std::size_t cap) : table_(table), cap_(cap) {}
 
   void add(std::uint32_t index) {
-    auto& bucket = open_[table_[index].dtype];
+    auto& bucket = open_[{table_[index].on_device, table_[index].dtype}];
     const std::size_t bytes = aligned(table_[index].bytes());
     const bool full = bucket.bytes + bytes > cap_ || bucket.tensors.size() == kMaxTensorsPerBucket;
     if (full && !bucket.tensors.empty()) close(bucket);
     bucket.dtype = table_[index].dtype;
+    bucket.on_device = table_[index].on_device;
     bucket.tensors.push_back({index, bucket.bytes, table_[index].bytes()});
     bucket.bytes += bytes;
   }
 
   void close_all() {
-    for (auto& [dtype, bucket] : open_) {
+    for (auto& [kind, bucket] : open_) {
       if (!bucket.tensors.empty()) close(bucket);
     }
   }
@@ -71,14 +73,14 @@ class Packer {
 
   const std::vector<GradientInfo>& table_;
   std::size_t cap_;
-  std::map<DType, PlannedBucket> open_;
+  std::map<std::pair<bool, DType>, PlannedBucket> open_;
   std::vector<PlannedBucket> closed_;
 };
 
 std::uint64_t hash_of(const std::vector<PlannedBucket>& buckets) {
   std::vector<std::uint64_t> words;
   for (const auto& bucket : buckets) {
-    words.push_back(static_cast<std::uint64_t>(bucket.dtype));
+    words.push_back(static_cast<std::uint64_t>(bucket.dtype) | (bucket.on_device ? 256U : 0U));
     words.push_back(bucket.bytes);
     for (const auto& tensor : bucket.tensors) {
       words.push_back(tensor.index);

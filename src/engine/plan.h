@@ -18,6 +18,7 @@ struct PlannedTensor {
 
 struct PlannedBucket {
   DType dtype = DType::f32;
+  bool on_device = false;
   std::size_t bytes = 0;  // a multiple of 64
   std::vector<PlannedTensor> tensors;
 };

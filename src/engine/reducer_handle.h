@@ -17,11 +17,13 @@ class ReducerHandle final : public GradientReducer {
     if (std::uncaught_exceptions() > uncaught_) host_.orphan(std::move(rounds_));
   }
 
-  void contribute(std::size_t index, const void* data) override { rounds_->contribute(index, data); }
+  void contribute(std::size_t index, const void* data, Stream ready) override {
+    rounds_->contribute(index, data, ready);
+  }
   void contribute_in_place(std::size_t index, void* data) override { rounds_->contribute_in_place(index, data); }
   [[nodiscard]] std::shared_ptr<GradientMemory> memory() const override { return rounds_->memory(); }
   void change_table(std::vector<GradientInfo> table) override { rounds_->change_table(std::move(table)); }
-  void finish() override { rounds_->finish(); }
+  void finish(Stream user) override { rounds_->finish(user); }
   [[nodiscard]] std::span<std::byte> gradient(std::size_t index) override { return rounds_->gradient(index); }
   [[nodiscard]] bool contributed(std::size_t index) const override { return rounds_->contributed(index); }
   [[nodiscard]] std::uint64_t generation() const noexcept override { return rounds_->generation(); }

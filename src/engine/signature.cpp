@@ -120,7 +120,7 @@ std::string table_text(const std::vector<GradientInfo>& table, const ReducerOpti
       << (options.settings.empty() ? "" : ", ") << on_one_line(options.settings) << "\n";
   for (const auto& row : table) {
     out << "tensor " << on_one_line(row.name) << ": " << name_of(row.dtype) << " sizes " << to_text(row.sizes)
-        << " strides " << to_text(row.strides) << "\n";
+        << " strides " << to_text(row.strides) << (row.on_device ? " on a device" : "") << "\n";
   }
   return out.str();
 }

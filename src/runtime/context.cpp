@@ -68,6 +68,12 @@ std::vector<std::unique_ptr<Context>> Context::create_local(int ranks, const Con
 }
 
 std::vector<std::unique_ptr<Context>> Context::create_local(const std::vector<int>& hosts, const Config& config) {
+  return runtime::make_local(hosts, config, runtime::load_devices);
+}
+
+std::vector<std::unique_ptr<Context>> runtime::make_local(const std::vector<int>& hosts, const Config& config,
+                                                          const FindDevices& find_devices) {
+  using Parts = Context::Parts;
   auto bootstraps = cluster::make_inproc_bootstrap(hosts);
   std::vector<std::unique_ptr<Parts>> all;
   runtime::Hosts ranks;  // of each host
@@ -76,6 +82,7 @@ std::vector<std::unique_ptr<Context>> Context::create_local(const std::vector<in
     ranks.resize(static_cast<std::size_t>(placement.cross_size));
     ranks[static_cast<std::size_t>(placement.cross_rank)].push_back(placement.rank);
     all.push_back(make_parts(config, std::move(bootstrap)));
+    all.back()->find_devices = find_devices;
   }
   for (auto wires : {&Parts::user_wires, &Parts::engine_wires}) {
     auto made = runtime::make_thread_wires(ranks);
@@ -108,6 +115,9 @@ void Context::Parts::start() {
   parts.communicators = [this] { return runtime::make_communicator(engine_wires, config, counters); };
   parts.counters = &counters;
   parts.log = [this](LogLevel level, std::string_view line) { logger.write(level, line); };
+  parts.make_lane = [this](int device) {
+    return runtime::make_lane(find_devices, device, {&bootstrap->placement(), &config, engine.get(), &logger});
+  };
   parts.inquiry = watch.get();
   engine = engine::EngineImpl::make(std::move(parts));
   if (watch) watch->speak_for(engine);

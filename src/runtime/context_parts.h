@@ -5,6 +5,7 @@
 #include "cluster/bootstrap.h"
 #include "engine/engine_impl.h"
 #include "kolo/context.h"
+#include "runtime/devices.h"
 #include "runtime/watch.h"
 #include "runtime/wires.h"
 #include "telemetry/counters.h"
@@ -20,6 +21,7 @@ struct Context::Parts {
   std::unique_ptr<runtime::Watch> watch;  // null where nobody can be lost
   runtime::Wires user_wires;              // communicator()'s
   runtime::Wires engine_wires;            // the engine's own: its threads never meet the user's
+  runtime::FindDevices find_devices = runtime::load_devices;
   std::unique_ptr<Communicator> communicator;
   std::shared_ptr<engine::EngineImpl> engine;  // shared: Works hold weak references
 
@@ -39,6 +41,10 @@ namespace runtime {
 [[nodiscard]] std::unique_ptr<Context::Parts> make_process_parts(Config config,
                                                                  std::unique_ptr<cluster::Bootstrap> bootstrap,
                                                                  const void* mpi_comm);
+
+// Context::create_local(), with devices that somebody else finds.
+[[nodiscard]] std::vector<std::unique_ptr<Context>> make_local(const std::vector<int>& hosts, const Config& config,
+                                                               const FindDevices& find_devices);
 
 }  // namespace runtime
 }  // namespace kolo

@@ -22,7 +22,9 @@ constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::average, ReduceOp::min, Re
 constexpr std::size_t kCounts[] = {0, 1, 2, 7, 63, 64, 65, 1000, 5000, 16500, 65537};
 
 // Long operations: not with every reduction, and with sanitizers not of every type.
-bool tried(DType dtype, ReduceOp op, std::size_t count) {
+bool tried(const Communicator& comm, DType dtype, ReduceOp op, std::size_t count) {
+  const auto* some = dynamic_cast<const TakesSome*>(&comm);
+  if (some != nullptr && !some->takes(dtype, op)) return false;
   if (count <= 1000) return true;
   if (kSanitized && dtype != DType::f32 && dtype != DType::i8) return false;
   return op == ReduceOp::sum || op == ReduceOp::average;
@@ -37,7 +39,7 @@ void allreduce_all_types(Communicator& comm, Algorithm algorithm, RegisteredBuff
   for (const DType dtype : kTypes) {
     for (const ReduceOp op : kOps) {
       for (const std::size_t count : kCounts) {
-        if (!tried(dtype, op, count)) continue;
+        if (!tried(comm, dtype, op, count)) continue;
         std::vector<std::byte> data = contribution(dtype, comm.rank(), count, op);
         AllreduceOptions options;
         options.algorithm = algorithm;
@@ -238,7 +240,7 @@ void reduce_scatter_uneven(Communicator& comm, Algorithm /*algorithm*/) {
   for (const DType dtype : kTypes) {
     for (const ReduceOp op : kOps) {
       for (const std::size_t unit : {std::size_t{0}, std::size_t{1}, std::size_t{333}, std::size_t{20000}}) {
-        if (!tried(dtype, op, unit)) continue;
+        if (!tried(comm, dtype, op, unit)) continue;
         std::vector<std::size_t> counts(static_cast<std::size_t>(comm.size()));
         for (std::size_t r = 0; r < counts.size(); ++r) counts[r] = unit * ((r + 1) % 3);
         const std::size_t total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});

@@ -7,6 +7,14 @@
 
 namespace kolo::test {
 
+// A communicator that does not take every reduction, by design and with a UsageError, derives from this too: the cases
+// leave out what it refuses.
+class TakesSome {
+ public:
+  virtual ~TakesSome() = default;
+  [[nodiscard]] virtual bool takes(DType dtype, ReduceOp op) const = 0;
+};
+
 struct ContractCase {
   const char* name;
   void (*body)(Communicator& communicator, Algorithm algorithm);

@@ -31,7 +31,9 @@ class FakeReducer final : public GradientReducer {
     ++log_->reducers;
   }
 
-  void contribute(std::size_t index, const void* data) override {
+  using GradientReducer::contribute;
+  using GradientReducer::finish;
+  void contribute(std::size_t index, const void* data, Stream) override {
     begin();
     if (taken_.at(index).data != nullptr) throw UsageError("'" + table_[index].name + "' twice in a round");
     const auto* bytes = static_cast<const std::byte*>(data);
@@ -49,7 +51,7 @@ class FakeReducer final : public GradientReducer {
     log_->table_changes.push_back(names);
   }
 
-  void finish() override {
+  void finish(Stream) override {
     begin();
     for (std::size_t i = 0; i < table_.size(); ++i) {
       contributed_[i] = taken_[i].data != nullptr;

@@ -6,6 +6,7 @@
 
 #include "kernels/host_kernels.h"
 #include "kolo/error.h"
+#include "unit/kernels/guarded.h"
 #include "unit/kernels/reference.h"
 
 namespace kolo::kernels::test {
@@ -72,30 +73,6 @@ std::ostream& operator<<(std::ostream& out, const Case& c) {
              << " at " << c.misalignment << '+' << c.step << " scales " << c.prescale << ' ' << c.postscale
              << (c.streaming ? " streaming" : "") << (c.in_place ? " in place" : "");
 }
-
-// Memory at a chosen place after a 64-byte line, with bytes on both sides that must not change.
-class Guarded {
- public:
-  Guarded(std::size_t bytes, std::size_t misalignment)
-      : memory_(bytes + misalignment + 4 * kGuard, kMark), bytes_(bytes) {
-    const auto address = reinterpret_cast<std::uintptr_t>(memory_.data()) + kGuard;
-    start_ = kGuard + (64 - address % 64) % 64 + misalignment;
-  }
-  std::byte* data() { return memory_.data() + start_; }
-  [[nodiscard]] bool intact() const {
-    for (std::size_t i = 0; i < memory_.size(); ++i) {
-      if ((i < start_ || i >= start_ + bytes_) && memory_[i] != kMark) return false;
-    }
-    return true;
-  }
-
- private:
-  static constexpr std::size_t kGuard = 64;
-  static constexpr std::byte kMark{0xa5};
-  std::vector<std::byte> memory_;
-  std::size_t bytes_;
-  std::size_t start_ = 0;
-};
 
 void check(const HostKernels& kernels, const Case& c) {
   std::mt19937_64 random(c.count * 131 + static_cast<std::size_t>(c.inputs) * 7 + static_cast<std::size_t>(c.dtype));

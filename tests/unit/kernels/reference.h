@@ -118,4 +118,16 @@ inline bool same(const std::byte* a, const std::byte* b, DType dtype) {
   return is_floating(dtype) && std::isnan(load_float(a, dtype)) && std::isnan(load_float(b, dtype));
 }
 
+inline bool is_narrow(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
+
+// What scale_copy() makes of one element: in fp32 wherever fp32 or a 16-bit type is alone with its like or a 16-bit
+// type takes part, else in fp64.
+inline void scale_reference(const std::byte* in, DType in_type, std::byte* out, DType out_type, double scale) {
+  const bool wide = !is_narrow(in_type) && !is_narrow(out_type) && (in_type == DType::f64 || out_type == DType::f64);
+  const double value = load_float(in, in_type);
+  const double result =
+      wide ? value * scale : static_cast<double>(static_cast<float>(value) * static_cast<float>(scale));
+  store_float(out, out_type, result);
+}
+
 }  // namespace kolo::kernels::test

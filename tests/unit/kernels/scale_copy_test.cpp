@@ -14,17 +14,6 @@ namespace {
 
 constexpr DType kFloats[] = {DType::f32, DType::f64, DType::f16, DType::bf16};
 
-bool is_narrow(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
-
-// In fp32 wherever fp32 or a 16-bit type is alone with its like or a 16-bit type takes part, else in fp64.
-void reference(const std::byte* in, DType in_type, std::byte* out, DType out_type, double scale) {
-  const bool wide = !is_narrow(in_type) && !is_narrow(out_type) && (in_type == DType::f64 || out_type == DType::f64);
-  const double value = load_float(in, in_type);
-  const double result =
-      wide ? value * scale : static_cast<double>(static_cast<float>(value) * static_cast<float>(scale));
-  store_float(out, out_type, result);
-}
-
 class ScaleCopy : public testing::TestWithParam<const HostKernels*> {
  protected:
   // `in_at` and `out_at`: bytes behind a line.
@@ -42,7 +31,7 @@ class ScaleCopy : public testing::TestWithParam<const HostKernels*> {
       if (scale == 1.0 && in_type == out_type) {
         std::memcpy(to, in + in_at + i * in_size, in_size);
       } else {
-        reference(in + in_at + i * in_size, in_type, to, out_type, scale);
+        scale_reference(in + in_at + i * in_size, in_type, to, out_type, scale);
       }
     }
     GetParam()->scale_copy({in + in_at, out + out_at, in_type, out_type, count, in_size, scale, streaming});

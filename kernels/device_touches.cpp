@@ -1,0 +1,104 @@
+#include "kernels/device_touches.h"
+
+namespace kolo::kernels {
+namespace {
+
+using List = std::vector<Touched>;
+
+void add(List& list, const void* memory, std::size_t bytes, bool written) {
+  if (memory != nullptr && bytes != 0) list.push_back({memory, bytes, written});
+}
+
+void add_table(List& list, const TableView& table, std::size_t columns) {
+  add(list, table.addresses, columns * table.tensors * sizeof(*table.addresses), false);
+  add(list, table.offsets, table.tensors * sizeof(*table.offsets), false);
+  add(list, table.chunks, table.chunk_count * sizeof(*table.chunks), false);
+}
+
+// Each tensor's column `column`, as whole as its chunks are.
+void add_tensors(List& list, const TableView& table, std::size_t column, std::size_t element_bytes, bool written) {
+  for (std::size_t i = 0; i < table.chunk_count; ++i) {
+    const Chunk& chunk = table.chunks[i];
+    const std::byte* tensor = table.addresses[column * table.tensors + chunk.tensor];
+    if (tensor != nullptr) add(list, tensor + chunk.first * element_bytes, chunk.count * element_bytes, written);
+  }
+}
+
+// The bucket's side of the chunks; without those of tensors that are null where `present_only`.
+struct BucketSide {
+  const void* bucket = nullptr;
+  std::size_t element_bytes = 0;
+  bool written = false;
+  bool present_only = false;
+};
+void add_bucket(List& list, const TableView& table, const BucketSide& side) {
+  for (std::size_t i = 0; i < table.chunk_count; ++i) {
+    const Chunk& chunk = table.chunks[i];
+    if (side.present_only && table.addresses[chunk.tensor] == nullptr) continue;
+    const std::size_t place = table.offsets[chunk.tensor] + chunk.first;
+    add(list, static_cast<const std::byte*>(side.bucket) + place * side.element_bytes, chunk.count * side.element_bytes,
+        side.written);
+  }
+}
+
+bool skipped(const std::uint32_t* skip) { return skip != nullptr && *skip != 0; }
+
+List update_touches(const TableView& table, const Gradients& gradients, std::size_t columns) {
+  List list;
+  add(list, gradients.state, sizeof(UpdateState), false);
+  add(list, gradients.skip, sizeof(*gradients.skip), false);
+  add(list, gradients.inverse_scale, sizeof(float), false);
+  if (skipped(gradients.skip)) return list;
+  add_table(list, table, columns);
+  add_bucket(list, table, {gradients.bucket, size_of(gradients.dtype), false, true});
+  for (std::size_t column = 0; column < columns; ++column) add_tensors(list, table, column, sizeof(float), true);
+  return list;
+}
+
+}  // namespace
+
+List pack_touches(const PackArguments& arguments) {
+  List list;
+  add_table(list, arguments.table, 1);
+  add_tensors(list, arguments.table, 0, size_of(arguments.tensor_type), false);
+  add_bucket(list, arguments.table, {arguments.bucket, size_of(arguments.bucket_type), true, false});
+  return list;
+}
+
+List unpack_touches(const PackArguments& arguments) {
+  List list;
+  add_table(list, arguments.table, 1);
+  add_bucket(list, arguments.table, {arguments.bucket, size_of(arguments.bucket_type), false, true});
+  add_tensors(list, arguments.table, 0, size_of(arguments.tensor_type), true);
+  return list;
+}
+
+List scale_touches(const ScaleArguments& arguments) {
+  return {{arguments.data, arguments.count * size_of(arguments.dtype), true}};
+}
+
+List find_nonfinite_touches(const FindNonfiniteArguments& arguments) {
+  return {{arguments.data, arguments.count * size_of(arguments.dtype), false},
+          {arguments.flag, sizeof(*arguments.flag), true}};
+}
+
+List begin_update_touches(const BeginUpdate& arguments) {
+  List list{{arguments.state, sizeof(UpdateState), true}};
+  add(list, arguments.skip, sizeof(*arguments.skip), false);
+  return list;
+}
+
+List sgd_touches(const SgdArguments& arguments) {
+  return update_touches(arguments.table, arguments.gradients, arguments.with_momentum ? 2 : 1);
+}
+
+List adamw_touches(const AdamwArguments& arguments) { return update_touches(arguments.table, arguments.gradients, 3); }
+
+List images_touches(const ImagesArguments& arguments) {
+  const std::size_t values = std::size_t{3} * arguments.images * arguments.height * arguments.width;
+  List list{{arguments.pixels, values, false}, {arguments.out, values * size_of(arguments.dtype), true}};
+  add(list, arguments.flips, arguments.images, false);
+  return list;
+}
+
+}  // namespace kolo::kernels

@@ -1,0 +1,64 @@
+#include "cuda/memory.h"
+
+#include <string>
+#include <utility>
+
+namespace kolo::cuda {
+namespace {
+
+std::string asked(const char* call, std::size_t bytes) {
+  return std::string(call) + " of " + std::to_string(bytes) + " bytes";
+}
+
+}  // namespace
+
+DeviceBuffer::DeviceBuffer(RuntimePtr runtime, int device, std::size_t bytes)
+    : runtime_(std::move(runtime)), device_(device), size_(bytes) {
+  if (bytes == 0) return;
+  const DeviceGuard guard(*runtime_, device_);
+  void* memory = nullptr;
+  runtime_->check(runtime_->api().allocate(&memory, bytes),
+                  asked("cudaMalloc", bytes) + " on device " + std::to_string(device));
+  data_ = static_cast<std::byte*>(memory);
+}
+
+DeviceBuffer::~DeviceBuffer() {
+  if (data_ != nullptr && runtime_->api().release(data_) != kSuccess) runtime_->api().take_last_error();
+}
+
+DeviceBuffer::DeviceBuffer(DeviceBuffer&& other) noexcept
+    : runtime_(std::move(other.runtime_)),
+      device_(other.device_),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
+
+PinnedBuffer::PinnedBuffer(RuntimePtr runtime, std::size_t bytes) : runtime_(std::move(runtime)), size_(bytes) {
+  if (bytes == 0) return;
+  void* memory = nullptr;
+  runtime_->check(runtime_->api().allocate_pinned(&memory, bytes, kHostAllocPortable), asked("cudaHostAlloc", bytes));
+  data_ = static_cast<std::byte*>(memory);
+}
+
+PinnedBuffer::~PinnedBuffer() {
+  if (data_ != nullptr && runtime_->api().release_pinned(data_) != kSuccess) runtime_->api().take_last_error();
+}
+
+PinnedBuffer::PinnedBuffer(PinnedBuffer&& other) noexcept
+    : runtime_(std::move(other.runtime_)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
+
+void copy(const Runtime& runtime, void* to, const void* from, std::size_t bytes, Stream stream) {
+  if (bytes == 0) return;
+  const DeviceGuard guard(runtime, stream.device);
+  runtime.check(runtime.api().copy(to, from, bytes, CopyKind::by_address, stream.handle),
+                asked("cudaMemcpyAsync", bytes));
+}
+
+void fill_zero(const Runtime& runtime, void* memory, std::size_t bytes, Stream stream) {
+  if (bytes == 0) return;
+  const DeviceGuard guard(runtime, stream.device);
+  runtime.check(runtime.api().fill(memory, 0, bytes, stream.handle), asked("cudaMemsetAsync", bytes));
+}
+
+}  // namespace kolo::cuda

@@ -1,0 +1,51 @@
+#pragma once
+// Memory of a device, and memory of the host that devices reach by themselves.
+#include <cstddef>
+#include <span>
+
+#include "cuda/runtime.h"
+#include "kolo/stream.h"
+
+namespace kolo::cuda {
+
+// Not initialised, 256-byte aligned. Its owner sees to it that the device is done with it when it goes: releasing
+// waits for the whole device. Throws BackendError, with the bytes that were asked for.
+class DeviceBuffer {
+ public:
+  DeviceBuffer(RuntimePtr runtime, int device, std::size_t bytes);
+  ~DeviceBuffer();
+  DeviceBuffer(DeviceBuffer&& other) noexcept;
+  DeviceBuffer& operator=(DeviceBuffer&&) = delete;
+
+  [[nodiscard]] std::byte* data() const noexcept { return data_; }  // not for the host to read
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] int device() const noexcept { return device_; }
+
+ private:
+  RuntimePtr runtime_;
+  int device_;
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+// Page-locked. As above.
+class PinnedBuffer {
+ public:
+  PinnedBuffer(RuntimePtr runtime, std::size_t bytes);
+  ~PinnedBuffer();
+  PinnedBuffer(PinnedBuffer&& other) noexcept;
+  PinnedBuffer& operator=(PinnedBuffer&&) = delete;
+
+  [[nodiscard]] std::span<std::byte> data() const noexcept { return {data_, size_}; }
+
+ private:
+  RuntimePtr runtime_;
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+// Enqueued in `stream`; both sides must stay until that has passed. The kind is found out by the addresses.
+void copy(const Runtime& runtime, void* to, const void* from, std::size_t bytes, Stream stream);
+void fill_zero(const Runtime& runtime, void* memory, std::size_t bytes, Stream stream);
+
+}  // namespace kolo::cuda

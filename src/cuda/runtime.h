@@ -1,0 +1,55 @@
+#pragma once
+// A process's CUDA runtime, and what every call to it needs: its errors as exceptions, and the right current device.
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "cuda/runtime_api.h"
+
+namespace kolo::cuda {
+
+// Shared by everything that was made with it. Immutable; thread-safe.
+class Runtime {
+ public:
+  // `library` keeps alive what `api` points into. Throws BackendError where a call is missing from the table.
+  explicit Runtime(const RuntimeApi& api, std::shared_ptr<void> library = {});
+
+  [[nodiscard]] const RuntimeApi& api() const noexcept { return api_; }
+  // 0 where there is no driver and no device.
+  [[nodiscard]] int device_count() const noexcept;
+  // BackendError: `call`, and the runtime's name and words for `status`. Not for kNotReady.
+  void check(Status status, std::string_view call) const;
+  [[nodiscard]] int attribute(Attribute attribute, int device) const;
+  // One line for people: versions and devices, or why there are none.
+  [[nodiscard]] std::string describe() const;
+
+ private:
+  RuntimeApi api_;
+  std::shared_ptr<void> library_;
+};
+
+using RuntimePtr = std::shared_ptr<const Runtime>;
+
+// The runtime that this process has loaded already (torch's), else one that the loader finds. Throws BackendError that
+// says what was looked for and what is wrong with what was found: none there, older than kolo needs.
+[[nodiscard]] RuntimePtr load_runtime();
+
+// The calling thread's current device from now on: for threads that work for one device only. (Putting back a device
+// that the thread never used, as a guard does, makes a context there, which takes some hundred MB of that device.)
+void use_device(const Runtime& runtime, int device);
+
+// Makes `device` the calling thread's current one, and puts back what was.
+class DeviceGuard {
+ public:
+  DeviceGuard(const Runtime& runtime, int device);
+  ~DeviceGuard();
+  DeviceGuard(const DeviceGuard&) = delete;
+  DeviceGuard& operator=(const DeviceGuard&) = delete;
+
+ private:
+  const Runtime& runtime_;
+  int before_ = 0;
+  bool changed_ = false;
+};
+
+}  // namespace kolo::cuda

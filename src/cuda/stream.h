@@ -1,0 +1,79 @@
+#pragma once
+// Order on a device. kolo::Stream is the view that travels through interfaces; here are those who own, and the one verb
+// that orders them: later.wait_for(earlier).
+#include <mutex>
+#include <vector>
+
+#include "cuda/runtime.h"
+#include "kolo/stream.h"
+
+namespace kolo::cuda {
+
+// A point in a stream, once recorded. Not copyable; movable. Never waits on destruction.
+class Event {
+ public:
+  Event(RuntimePtr runtime, int device);
+  ~Event();
+  Event(Event&& other) noexcept;
+  Event& operator=(Event&& other) noexcept;
+
+  // Everything that is in `stream` by now comes before it. REQUIRES: the event's device.
+  void record(Stream stream);
+  [[nodiscard]] bool recorded() const noexcept { return recorded_; }
+  // Whether the device has passed it. Throws BackendError, also when anything on the device has failed.
+  // REQUIRES: recorded().
+  [[nodiscard]] bool passed() const;
+  [[nodiscard]] EventHandle handle() const noexcept { return handle_; }
+  [[nodiscard]] int device() const noexcept { return device_; }
+
+ private:
+  RuntimePtr runtime_;
+  int device_ = 0;
+  EventHandle handle_ = nullptr;
+  bool recorded_ = false;
+};
+
+// What is enqueued in `later` from now on waits for `earlier`; the host does not. UsageError for an event that was
+// never recorded: the device would take it for one that has passed.
+void wait_for(const Runtime& runtime, Stream later, const Event& earlier);
+
+// Events of one device, used again instead of made anew. Thread-safe.
+class EventPool {
+ public:
+  EventPool(RuntimePtr runtime, int device) : runtime_(std::move(runtime)), device_(device) {}
+  [[nodiscard]] Event take();
+  // Nobody will wait for it any more; waits that were enqueued hold.
+  void give_back(Event event);
+  // `later` waits for what is in `earlier` by now.
+  void order(Stream later, Stream earlier);
+
+ private:
+  RuntimePtr runtime_;
+  int device_;
+  std::mutex lock_;
+  std::vector<Event> free_;
+};
+
+enum class Priority { normal, high };
+
+// A stream of kolo's own, not ordered with the default stream. Its owner sees to it that nothing is enqueued any more
+// when it goes; what is enqueued still runs.
+class OwnStream {
+ public:
+  OwnStream(RuntimePtr runtime, int device, Priority priority = Priority::normal);
+  ~OwnStream();
+  OwnStream(const OwnStream&) = delete;
+  OwnStream& operator=(const OwnStream&) = delete;
+
+  [[nodiscard]] Stream view() const noexcept { return {handle_, device_}; }
+  void wait_for(const Event& earlier) { cuda::wait_for(*runtime_, view(), earlier); }
+  // Whether everything that was enqueued is done. Throws BackendError.
+  [[nodiscard]] bool idle() const;
+
+ private:
+  RuntimePtr runtime_;
+  int device_;
+  StreamHandle handle_ = nullptr;
+};
+
+}  // namespace kolo::cuda

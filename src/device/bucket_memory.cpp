@@ -1,0 +1,68 @@
+#include "device/bucket_memory.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "cuda/memory.h"
+#include "kernels/pack.h"
+
+namespace kolo::device {
+
+BucketMemory::BucketMemory(Lane& lane, BucketShape shape, std::chrono::milliseconds timeout)
+    : lane_(lane),
+      shape_(std::move(shape)),
+      memory_(std::move(lane.communicator().allocate({&shape_.bytes, 1}, timeout).front())),
+      table_(lane.runtime(), lane.device(), shape_.places, {.element_bytes = size_of(shape_.dtype)}),
+      sources_(shape_.places.size(), nullptr),
+      done_(lane.runtime(), lane.device()) {
+  // Between gradients lies what nobody writes again: zeros, whose sum is zero, and no NaN that a check would find.
+  const cuda::DeviceGuard guard(*lane_.runtime(), lane_.device());
+  cuda::fill_zero(*lane_.runtime(), data(), shape_.bytes, lane_.stream());
+}
+
+void BucketMemory::open() {
+  std::fill(sources_.begin(), sources_.end(), nullptr);
+  streams_.clear();
+  ready_.clear();  // of a round that was given up
+}
+
+void BucketMemory::contribute(std::size_t slot, const void* data, Stream ready) {
+  sources_[slot] = shape_.places[slot].count == 0 ? nullptr : const_cast<void*>(data);  // only read
+  const auto same = [&](const Stream& stream) { return stream.handle == ready.handle; };
+  if (std::none_of(streams_.begin(), streams_.end(), same)) streams_.push_back(ready);
+}
+
+void BucketMemory::seal() {
+  const cuda::DeviceGuard guard(*lane_.runtime(), lane_.device());
+  for (const Stream& stream : streams_) {
+    ready_.push_back(lane_.events().take());
+    ready_.back().record(stream);
+  }
+}
+
+void BucketMemory::reduce(double scale) {
+  const cuda::DeviceGuard guard(*lane_.runtime(), lane_.device());
+  for (auto& event : ready_) {
+    cuda::wait_for(*lane_.runtime(), lane_.stream(), event);
+    lane_.events().give_back(std::move(event));
+  }
+  ready_.clear();
+  const kernels::Transfer transfer{data(), shape_.dtype, shape_.dtype, scale};
+  kernels::pack(lane_.kernels(), table_, sources_, transfer, lane_.stream());
+  AllreduceOptions options;
+  options.data = data();
+  options.count = shape_.bytes / size_of(shape_.dtype);
+  options.dtype = shape_.dtype;
+  options.op = ReduceOp::sum;
+  options.registered = memory_.get();
+  options.stream = lane_.stream();
+  lane_.keep(lane_.communicator().start(options));
+  done_.record(lane_.stream());
+}
+
+void BucketMemory::hand_to(Stream user) {
+  const cuda::DeviceGuard guard(*lane_.runtime(), lane_.device());
+  cuda::wait_for(*lane_.runtime(), user, done_);
+}
+
+}  // namespace kolo::device

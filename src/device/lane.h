@@ -1,0 +1,76 @@
+#pragma once
+// What kolo does on one device of a rank: a stream of its own, in which everything is reduced, in an order that is the
+// same on all ranks.
+//
+//   producer's stream   [ backward ... ][ backward ... ]                          [ update ]
+//                                 \ event          \ event                       /
+//   the lane                        [ pack ][ allreduce ] [ pack ][ allreduce ]-+ event
+//
+// The host waits for none of it. What it agrees on with the other ranks' hosts, before it enqueues, is in
+// engine/device_bucket.h.
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "cuda/kernel.h"
+#include "cuda/stream.h"
+#include "kolo/communicator.h"
+
+namespace kolo::device {
+
+struct LaneParts {
+  cuda::RuntimePtr runtime;
+  int device = 0;
+  std::shared_ptr<cuda::KernelImage> kernels;
+  std::unique_ptr<Communicator> communicator;  // over all ranks, for memory of this device
+};
+
+// Externally synchronized, but for events() and order_after().
+class Lane {
+ public:
+  explicit Lane(LaneParts parts);
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
+  [[nodiscard]] int device() const noexcept { return parts_.device; }
+  [[nodiscard]] Stream stream() const noexcept { return stream_.view(); }
+  [[nodiscard]] const cuda::RuntimePtr& runtime() const noexcept { return parts_.runtime; }
+  [[nodiscard]] cuda::KernelImage& kernels() noexcept { return *parts_.kernels; }
+  [[nodiscard]] Communicator& communicator() noexcept { return *parts_.communicator; }
+  [[nodiscard]] cuda::EventPool& events() noexcept { return events_; }
+  // What is enqueued in the lane from now on comes after what is in `earlier` by now.
+  void order_after(Stream earlier);
+
+  // Turns, counted from 1: NCCL deadlocks where two ranks enqueue in different orders. Rank 0 hands them out and the
+  // others learn them from the flags (engine/device_bucket.h), where theirs are 0.
+  [[nodiscard]] std::uint64_t take_turn() noexcept { return communicator().rank() == 0 ? ++turns_ : 0; }
+  [[nodiscard]] bool is_turn(std::uint64_t turn) const noexcept { return turn == next_; }
+  void end_turn() noexcept { ++next_; }
+
+  // Enqueued; watched from now on.
+  void keep(std::unique_ptr<Operation> operation) { in_flight_.push_back(std::move(operation)); }
+  // Memory that the lane, or `user`, may still use: goes when the device has passed what is enqueued in both by now.
+  void retire(std::shared_ptr<void> memory, Stream user);
+  // Looks at what is in flight on the device. Throws what it failed with: BackendError, TimeoutError.
+  void watch();
+  [[nodiscard]] bool idle() const noexcept { return in_flight_.empty() && retired_.empty(); }
+  // Ends what is in flight: a rank is lost, and the device would wait for it for ever.
+  void give_up() noexcept;
+  // watch(), after the end: nobody is left to be told what fails.
+  void settle() noexcept;
+
+ private:
+  LaneParts parts_;
+  cuda::OwnStream stream_;
+  cuda::EventPool events_;
+  std::uint64_t turns_ = 0;
+  std::uint64_t next_ = 1;
+  std::vector<std::unique_ptr<Operation>> in_flight_;
+  struct Retired {
+    cuda::Event last;
+    std::shared_ptr<void> memory;  // shared with nobody any more
+  };
+  std::vector<Retired> retired_;
+};
+
+}  // namespace kolo::device

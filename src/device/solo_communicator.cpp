@@ -1,0 +1,81 @@
+#include "device/solo_communicator.h"
+
+#include <thread>
+#include <utility>
+
+#include "cuda/memory.h"
+#include "kolo/error.h"
+
+namespace kolo::device {
+namespace {
+
+class Nothing final : public Operation {
+ public:
+  bool advance() override { return true; }
+  [[nodiscard]] std::vector<Rank> waiting_for() const override { return {}; }
+};
+
+class SoloBuffer final : public RegisteredBuffer {
+ public:
+  explicit SoloBuffer(cuda::DeviceBuffer buffer) : buffer_(std::move(buffer)) {}
+  [[nodiscard]] std::span<std::byte> data() noexcept override { return {buffer_.data(), buffer_.size()}; }
+
+ private:
+  cuda::DeviceBuffer buffer_;
+};
+
+class SoloCommunicator final : public Communicator {
+ public:
+  SoloCommunicator(cuda::RuntimePtr runtime, int device) : runtime_(std::move(runtime)), device_(device) {}
+
+  [[nodiscard]] Rank rank() const noexcept override { return 0; }
+  [[nodiscard]] int size() const noexcept override { return 1; }
+
+  [[nodiscard]] std::unique_ptr<Operation> start(const AllreduceOptions& options) override {
+    if (options.prescale != 1.0 || options.postscale != 1.0) {
+      throw UsageError("allreduce on a device, in a world of one: it cannot be scaled");
+    }
+    return std::make_unique<Nothing>();
+  }
+  [[nodiscard]] std::unique_ptr<Operation> start(const BroadcastOptions&) override {
+    return std::make_unique<Nothing>();
+  }
+  [[nodiscard]] std::unique_ptr<Operation> start(const AllgatherOptions& options) override {
+    return copy(options.output, options.input, options.counts.front(), options.stream);
+  }
+  [[nodiscard]] std::unique_ptr<Operation> start(const ReduceScatterOptions& options) override {
+    return copy(options.output, options.input, options.counts.front() * size_of(options.dtype), options.stream);
+  }
+  [[nodiscard]] std::unique_ptr<Operation> start_barrier() override { return std::make_unique<Nothing>(); }
+
+  [[nodiscard]] std::vector<std::unique_ptr<RegisteredBuffer>> allocate(std::span<const std::size_t> sizes,
+                                                                        std::chrono::milliseconds) override {
+    std::vector<std::unique_ptr<RegisteredBuffer>> buffers;
+    for (const std::size_t bytes : sizes) {
+      buffers.push_back(std::make_unique<SoloBuffer>(cuda::DeviceBuffer(runtime_, device_, bytes)));
+    }
+    return buffers;
+  }
+  [[nodiscard]] Choice explain(const AllreduceOptions&) const override {
+    return {Algorithm::automatic, "a group of one rank: nothing to exchange", 0};
+  }
+  void wait_for_activity(std::chrono::microseconds at_most) override { std::this_thread::sleep_for(at_most); }
+
+ private:
+  std::unique_ptr<Operation> copy(void* to, const void* from, std::size_t bytes, Stream stream) {
+    const cuda::DeviceGuard guard(*runtime_, device_);
+    if (to != from && bytes > 0) cuda::copy(*runtime_, to, from, bytes, stream);
+    return std::make_unique<Nothing>();
+  }
+
+  cuda::RuntimePtr runtime_;
+  int device_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_solo(cuda::RuntimePtr runtime, int device) {
+  return std::make_unique<SoloCommunicator>(std::move(runtime), device);
+}
+
+}  // namespace kolo::device

@@ -1,0 +1,49 @@
+#pragma once
+// A bucket in memory of the host: gradients are packed into it, or stay where peers can read them too (`home`); it is
+// reduced in place.
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/bucket.h"
+#include "telemetry/counters.h"
+
+namespace kolo::engine {
+
+struct HostBucketParts {
+  const PlannedBucket* plan = nullptr;         // borrowed
+  std::unique_ptr<Communicator> communicator;  // this bucket's own
+  std::unique_ptr<RegisteredBuffer> memory;
+  RegisteredBuffer* home = nullptr;  // borrowed; where gradients may stay. Null: all are packed
+  telemetry::Counters* counters = nullptr;
+};
+
+class HostBucket final : public Bucket {
+ public:
+  // Bytes of memory that a bucket needs, which depend on whether it has a home.
+  [[nodiscard]] static std::size_t memory_for(const PlannedBucket& plan, bool has_home);
+  explicit HostBucket(HostBucketParts parts);
+
+  void open(std::uint64_t stamp) override;
+  bool pack(std::size_t slot, const void* data, Stream ready) override;
+  // `data` is a block of the home, up to a full line, and is overwritten with the result.
+  bool place(std::size_t slot, std::byte* data) override;
+  void clear_missing() override;
+  void launch(const Reduction& reduction, bool as_void) override;
+  bool advance() override;
+  [[nodiscard]] bool moved() noexcept override { return parts_.communicator->moved(); }
+  void hand_to(Stream) override {}
+  [[nodiscard]] std::span<std::byte> tensor(std::size_t slot, std::size_t bytes) override;
+  [[nodiscard]] std::vector<Rank> waiting_for() const override;
+
+ private:
+  HostBucketParts parts_;
+  std::vector<std::size_t> sizes_;   // bytes of each slot, padding included
+  std::vector<std::size_t> begins_;  // elements
+  std::vector<std::byte*> places_;   // of each slot in this round; null: packed
+  std::unique_ptr<Operation> operation_;
+  bool complete_ = false;
+};
+
+}  // namespace kolo::engine

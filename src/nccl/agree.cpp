@@ -1,0 +1,145 @@
+#include "nccl/agree.h"
+
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "kolo/error.h"
+#include "nccl/library.h"
+
+namespace kolo::nccl {
+namespace {
+
+constexpr std::size_t kFields = 10;
+
+std::string hex_of(const UniqueId& id) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (const char c : id.bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    text += kDigits[byte >> 4U];
+    text += kDigits[byte & 15U];
+  }
+  return text;
+}
+
+unsigned digit(char c) {
+  if (c >= '0' && c <= '9') return static_cast<unsigned>(c - '0');
+  if (c >= 'a' && c <= 'f') return static_cast<unsigned>(c - 'a') + 10;
+  throw BackendError("NCCL: what a rank says of itself cannot be read: no hexadecimal digit");
+}
+
+UniqueId id_of(const std::string& text) {
+  UniqueId id{};
+  if (text.size() != 2 * sizeof(id.bytes)) throw BackendError("NCCL: a unique id of the wrong length was received");
+  for (std::size_t i = 0; i < sizeof(id.bytes); ++i) {
+    id.bytes[i] = static_cast<char>(digit(text[2 * i]) << 4U | digit(text[2 * i + 1]));
+  }
+  return id;
+}
+
+// No tabs and no line ends inside a field.
+std::string field(std::string text) {
+  for (char& c : text) {
+    if (c == '\t' || c == '\n' || c == '\r') c = ' ';
+  }
+  return text;
+}
+
+int number(const std::string& text) {
+  try {
+    return std::stoi(text);
+  } catch (const std::exception&) {
+    throw BackendError("NCCL: what a rank says of itself cannot be read: '" + text + "' is no number");
+  }
+}
+
+std::string named(std::size_t rank, const RankFacts& facts) {
+  return "rank " + std::to_string(rank) + " (" + facts.host + ")";
+}
+
+void check_devices(const std::vector<RankFacts>& ranks) {
+  std::string text;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    if (!ranks[r].trouble.empty()) text += (text.empty() ? "" : "; ") + named(r, ranks[r]) + ": " + ranks[r].trouble;
+  }
+  if (!text.empty()) {
+    throw UsageError("NCCL needs a device on every rank: " + text +
+                     ". Run on hosts that have one for each rank, or without devices on all ranks");
+  }
+}
+
+void check_sharing(const std::vector<RankFacts>& ranks) {
+  std::map<std::pair<std::string, std::string>, std::size_t> taken;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const auto [other, alone] = taken.try_emplace({ranks[r].host, ranks[r].device}, r);
+    if (alone || (ranks[r].shares && ranks[other->second].shares)) continue;
+    throw UsageError("ranks " + std::to_string(other->second) + " and " + std::to_string(r) + " are both on device " +
+                     ranks[r].device + " of " + ranks[r].host +
+                     "; start at most as many ranks on a host as it has devices. KOLO_SHARED_DEVICE=1 allows it all "
+                     "the same: for tests, as it is very slow");
+  }
+}
+
+void check_equal(const std::vector<RankFacts>& ranks) {
+  for (std::size_t r = 1; r < ranks.size(); ++r) {
+    if (ranks[r].version != ranks[0].version) {
+      throw MismatchError("NCCL's versions differ: " + named(0, ranks[0]) + " has " + version_text(ranks[0].version) +
+                          ", " + named(r, ranks[r]) + " has " + version_text(ranks[r].version));
+    }
+    if (ranks[r].options != ranks[0].options) {
+      throw MismatchError("settings of NCCL differ: " + named(0, ranks[0]) + " has " + ranks[0].options + ", " +
+                          named(r, ranks[r]) + " has " + ranks[r].options);
+    }
+  }
+}
+
+}  // namespace
+
+std::string encode(const RankFacts& facts) {
+  std::string text;
+  for (const std::string& each : {field(facts.trouble), field(facts.host), field(facts.device)}) text += each + "\t";
+  for (const int each : {facts.version, facts.driver, facts.runtime, facts.chooses ? 1 : 0, facts.shares ? 1 : 0}) {
+    text += std::to_string(each) + "\t";
+  }
+  return text + field(facts.options) + "\t" + hex_of(facts.id);
+}
+
+RankFacts decode(const std::string& text) {
+  std::vector<std::string> fields{""};
+  for (const char c : text) {
+    if (c == '\t') {
+      fields.emplace_back();
+    } else {
+      fields.back() += c;
+    }
+  }
+  if (fields.size() != kFields) throw BackendError("NCCL: what a rank says of itself cannot be read: '" + text + "'");
+  RankFacts facts;
+  facts.trouble = fields[0];
+  facts.host = fields[1];
+  facts.device = fields[2];
+  facts.version = number(fields[3]);
+  facts.driver = number(fields[4]);
+  facts.runtime = number(fields[5]);
+  facts.chooses = number(fields[6]) != 0;
+  facts.shares = number(fields[7]) != 0;
+  facts.options = fields[8];
+  facts.id = id_of(fields[9]);
+  return facts;
+}
+
+void check_agreement(const std::vector<RankFacts>& ranks) {
+  check_devices(ranks);
+  check_equal(ranks);
+  check_sharing(ranks);
+}
+
+std::vector<RankFacts> agree(const Exchange& exchange, const RankFacts& mine) {
+  std::vector<RankFacts> ranks;
+  for (const std::string& text : exchange(encode(mine))) ranks.push_back(decode(text));
+  check_agreement(ranks);
+  return ranks;
+}
+
+}  // namespace kolo::nccl

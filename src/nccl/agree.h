@@ -1,0 +1,38 @@
+#pragma once
+// What ranks tell each other before they make a communicator, and what they must agree on.
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kolo/types.h"
+#include "nccl/nccl_api.h"
+
+namespace kolo::nccl {
+
+// Everybody's text in rank order: cluster::Bootstrap::allgather().
+using Exchange = std::function<std::vector<std::string>(const std::string&)>;
+
+struct RankFacts {
+  std::string trouble;  // why this rank can take no part; empty: it can
+  std::string host;
+  std::string device;  // its PCI address
+  int version = 0;     // of NCCL
+  int driver = 0;      // CUDA's versions
+  int runtime = 0;
+  bool chooses = false;  // ring or tree per call: see tuner.h
+  bool shares = false;   // a device with another rank: see NcclParts::shared_device
+  std::string options;   // settings that must be equal
+  UniqueId id{};         // of rank 0
+};
+
+// Texts that survive a Bootstrap: one line, fields between tabs.
+[[nodiscard]] std::string encode(const RankFacts& facts);
+[[nodiscard]] RankFacts decode(const std::string& text);  // BackendError for what encode() does not make
+
+// Throws the same error on every rank: UsageError where a rank has no device, where two share one; MismatchError for
+// different versions and settings.
+void check_agreement(const std::vector<RankFacts>& ranks);
+// Both: collective.
+[[nodiscard]] std::vector<RankFacts> agree(const Exchange& exchange, const RankFacts& mine);
+
+}  // namespace kolo::nccl

@@ -1,0 +1,71 @@
+#pragma once
+// One rank's end of an ncclComm_t, from its making until it is destroyed or aborted.
+//
+// It is a non-blocking one: every call may return before its work is done, which ncclCommGetAsyncError then says. That
+// is what makes deadlines possible. Whatever goes wrong ends in one abort; from then on every call throws what it was.
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "base/deadline.h"
+#include "kolo/types.h"
+#include "nccl/library.h"
+
+namespace kolo::nccl {
+
+struct CommParts {
+  LibraryPtr library;
+  UniqueId id{};
+  Rank rank = 0;
+  int size = 1;
+  int max_ctas = 0;  // blocks of the device that one collective may take; 0: as many as NCCL likes
+  std::chrono::milliseconds timeout{std::chrono::seconds(600)};
+  std::chrono::milliseconds farewell{std::chrono::seconds(2)};  // for the peers to end too, see end()
+};
+
+// Externally synchronized.
+class CommHandle {
+ public:
+  // Meets all other ranks. Throws TimeoutError and BackendError, with nothing left behind.
+  explicit CommHandle(const CommParts& parts);
+  ~CommHandle() { end(); }
+  CommHandle(const CommHandle&) = delete;
+  CommHandle& operator=(const CommHandle&) = delete;
+
+  [[nodiscard]] Rank rank() const noexcept { return parts_.rank; }
+  [[nodiscard]] int size() const noexcept { return parts_.size; }
+  [[nodiscard]] std::chrono::milliseconds timeout() const noexcept { return parts_.timeout; }
+  [[nodiscard]] const NcclApi& api() const noexcept { return parts_.library->api(); }
+  [[nodiscard]] Comm get() const noexcept { return comm_; }  // null once ended
+
+  // Makes the calls as one group, and returns when all of it is enqueued. They return the first error of theirs, which
+  // ends the communicator. `what` names it in errors.
+  using Calls = std::function<Result(const NcclApi& api, Comm comm)>;
+  void issue(std::string_view what, const Calls& calls);
+  // Throws what ended it. Else asks NCCL for an error that happened since, and ends it on one.
+  void poll(std::string_view what);
+  // Aborts, and throws a TimeoutError.
+  [[noreturn]] void time_out(std::string_view what);
+  // Aborts for an error that was found elsewhere, and throws that.
+  [[noreturn]] void fail(std::exception_ptr error);
+  [[nodiscard]] bool failed() const noexcept { return failure_ != nullptr; }
+  // NCCL's own way to end waits for peers that still read memory of this rank, so that is given the `farewell`; after
+  // it, and where something has failed before, it is aborted. Calls throw from then on.
+  void end() noexcept;
+
+ private:
+  [[nodiscard]] Result state() const;
+  void check(Result result, std::string_view call);
+  [[noreturn]] void fail(Result result, std::string_view call);
+  void settle(std::string_view what, const base::Deadline& deadline);
+  void give_up() noexcept;
+  [[nodiscard]] bool finalized() noexcept;
+
+  CommParts parts_;
+  Comm comm_ = nullptr;
+  std::exception_ptr failure_;
+};
+
+}  // namespace kolo::nccl

@@ -1,0 +1,22 @@
+#pragma once
+// What NCCL reads from the environment of the process, and nowhere else.
+#include <map>
+#include <string>
+
+#include "kolo/types.h"
+
+namespace kolo::nccl {
+
+using Environment = std::map<std::string, std::string>;
+
+// Variables to be set for kolo, beside those of `present`, whose values stand.
+[[nodiscard]] Environment wanted_environment(const Environment& present, bool shared_device, Rank rank);
+// Whether kolo's tuner (tuner.h) is the one that NCCL will ask.
+[[nodiscard]] bool has_our_tuner(const Environment& environment, int version);
+
+[[nodiscard]] Environment nccl_environment();  // NCCL_* of this process
+// Sets what is wanted and returns what holds then. REQUIRES: before the first call of NCCL that makes anything, as NCCL
+// reads each variable once; no other thread looks at the environment.
+Environment prepare_environment(bool shared_device, Rank rank);
+
+}  // namespace kolo::nccl

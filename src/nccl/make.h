@@ -1,0 +1,42 @@
+#pragma once
+// Makes communicators over NCCL. no_nccl.cpp stands in where that was not built.
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "cuda/kernel.h"
+#include "cuda/runtime.h"
+#include "kolo/communicator.h"
+#include "nccl/agree.h"
+#include "telemetry/logger.h"
+
+namespace kolo::nccl {
+
+class Library;
+
+struct NcclParts {
+  Rank rank = 0;  // of the group
+  int size = 1;
+  std::string host;
+  Exchange exchange;                       // among the group; used while it is made
+  cuda::RuntimePtr runtime;                // null where this rank has no device: then `trouble` says why
+  std::shared_ptr<const Library> library;  // the same
+  std::string trouble;
+  int device = 0;
+  bool shared_device = false;  // several ranks may be on one device: for tests
+  int max_ctas = 0;            // blocks of the device that one collective may take; 0: as many as NCCL likes
+  Algorithm algorithm = Algorithm::automatic;                    // ring, tree or automatic; calls may ask for another
+  std::shared_ptr<cuda::KernelImage> kernels;                    // for averages; null: a build without device code
+  std::chrono::milliseconds timeout{std::chrono::seconds(600)};  // of the making and of every operation
+  std::chrono::milliseconds farewell{std::chrono::seconds(2)};   // of the end, see CommHandle::end()
+  telemetry::Logger log;
+};
+
+// Collective. Ranks that cannot form a group all throw the same error, see check_agreement().
+// Sets variables of the environment that NCCL reads (see environment.h), where the user has not.
+[[nodiscard]] std::unique_ptr<Communicator> make_nccl(const NcclParts& parts);
+
+// "NCCL 2.28.9 from ...": what this process has, or why it has none.
+[[nodiscard]] std::string describe_nccl();
+
+}  // namespace kolo::nccl

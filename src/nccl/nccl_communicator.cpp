@@ -1,0 +1,293 @@
+#include "nccl/nccl_communicator.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <thread>
+
+#include "comm/validate.h"
+#include "kolo/error.h"
+#include "nccl/device_buffer.h"
+#include "nccl/device_operation.h"
+#include "nccl/tuner.h"
+#include "nccl/type_names.h"
+
+namespace kolo::nccl {
+namespace {
+
+bool all_equal(std::span<const std::size_t> counts) {
+  return std::all_of(counts.begin(), counts.end(), [&](std::size_t count) { return count == counts[0]; });
+}
+
+std::size_t sum_of(std::span<const std::size_t> counts) {
+  return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+}
+
+std::string elements_text(std::size_t count, DType dtype) {
+  return std::to_string(count) + " " + std::string(name_of(dtype));
+}
+
+cuda::StreamHandle handle_of(Stream stream) { return stream.handle; }
+
+// NCCL's own needs parts of one size: others go as one broadcast from every rank.
+Result allgather_calls(const NcclApi& api, Comm comm, const AllgatherOptions& options) {
+  const cuda::StreamHandle stream = handle_of(options.stream);
+  if (all_equal(options.counts)) {
+    if (options.counts[0] == 0) return Result::success;
+    return api.all_gather(options.input, options.output, options.counts[0], Type::u8, comm, stream);
+  }
+  std::byte* to = options.output;
+  for (std::size_t r = 0; r < options.counts.size(); ++r) {
+    const std::size_t count = options.counts[r];
+    if (count == 0) continue;
+    // Only the root's input is looked at, but every rank has to give an address of the device's.
+    const std::byte* from = options.input != nullptr ? options.input : to;
+    const Result result = api.broadcast(from, to, count, Type::u8, static_cast<int>(r), comm, stream);
+    if (result != Result::success && result != Result::in_progress) return result;
+    to += count;
+  }
+  return Result::success;
+}
+
+// As above: others go as one reduction to every rank.
+Result reduce_scatter_calls(const NcclApi& api, Comm comm, const ReduceScatterOptions& options,
+                            const Reduction& reduction) {
+  const cuda::StreamHandle stream = handle_of(options.stream);
+  if (all_equal(options.counts)) {
+    if (options.counts[0] == 0) return Result::success;
+    return api.reduce_scatter(options.input, options.output, options.counts[0], reduction.type, reduction.op, comm,
+                              stream);
+  }
+  const std::byte* from = options.input;
+  for (std::size_t r = 0; r < options.counts.size(); ++r) {
+    const std::size_t count = options.counts[r];
+    if (count == 0) continue;
+    const Result result =
+        api.reduce(from, options.output, count, reduction.type, reduction.op, static_cast<int>(r), comm, stream);
+    if (result != Result::success && result != Result::in_progress) return result;
+    from += count * size_of(options.dtype);
+  }
+  return Result::success;
+}
+
+}  // namespace
+
+NcclCommunicator::NcclCommunicator(const CommunicatorParts& parts)
+    : group_(parts.group),
+      algorithm_(parts.algorithm),
+      chooses_(parts.chooses),
+      kernels_(parts.kernels),
+      scratch_(group_->runtime, group_->device) {
+  (void)chosen(algorithm_);
+}
+
+// Before the scratch memory goes: what is aborted stops using it.
+NcclCommunicator::~NcclCommunicator() { handle().end(); }
+
+void NcclCommunicator::give_up() noexcept {
+  if (handle().failed()) return;
+  try {
+    handle().fail(std::make_exception_ptr(BackendError("aborted, because the group of ranks has ended")));
+  } catch (const BackendError&) {  // for those who call later
+  }
+}
+
+void NcclCommunicator::check_stream(std::string_view call, Stream stream) const {
+  if (stream.on_host()) {
+    throw UsageError(std::string(call) +
+                     ": memory of the host was passed to a communicator over NCCL; set `stream` for memory of device " +
+                     std::to_string(group_->device) + ", or use a communicator for the host");
+  }
+  if (stream.device != group_->device) {
+    throw UsageError(std::string(call) + ": the stream is of device " + std::to_string(stream.device) +
+                     ", the communicator of device " + std::to_string(group_->device));
+  }
+}
+
+void NcclCommunicator::check_scale(std::string_view call, double factor) const {
+  if (factor == 1.0 || kernels_ != nullptr) return;
+  throw UsageError(std::string(call) +
+                   ": this kolo has no device code, so it cannot scale or average on a device; use sum, or a build "
+                   "with KOLO_WITH_CUDA=ON");
+}
+
+Algorithm NcclCommunicator::chosen(Algorithm asked) const {
+  const Algorithm algorithm = asked == Algorithm::automatic ? algorithm_ : asked;
+  if (algorithm == Algorithm::automatic) return algorithm;
+  if (algorithm != Algorithm::ring && algorithm != Algorithm::tree) {
+    throw UsageError("allreduce: NCCL knows ring and tree only; ask for one of these, or for automatic");
+  }
+  if (!chooses_) {
+    throw UsageError(std::string("allreduce: ") + (algorithm == Algorithm::ring ? "ring" : "tree") +
+                     " cannot be asked for, as NCCL does not ask kolo's tuner: that takes NCCL 2.28.3 or newer and "
+                     "NCCL_TUNER_PLUGIN not set to another one, on all ranks");
+  }
+  return algorithm;
+}
+
+void NcclCommunicator::scale(const kernels::ScaleRun& run, Stream stream) const {
+  if (run.factor != 1.0 && run.count != 0) kernels::scale(*kernels_, run, stream);
+}
+
+template <class Body>
+std::unique_ptr<Operation> NcclCommunicator::enqueue(Stream stream, std::string what, const Body& body) {
+  handle().poll(what);
+  const cuda::DeviceGuard guard(*group_->runtime, group_->device);
+  if (last_ != nullptr && last_->stream().handle != stream.handle) {
+    cuda::wait_for(*group_->runtime, stream, last_->event());
+  }
+  body();
+  last_ = std::make_shared<const StreamPoint>(group_, stream);
+  return std::make_unique<DeviceOperation>(group_, last_, std::move(what));
+}
+
+std::unique_ptr<Operation> NcclCommunicator::start(const AllreduceOptions& options) {
+  comm::validate(options);
+  check_stream("allreduce", options.stream);
+  if (!options.flags.words.empty()) {
+    throw UsageError("allreduce: flags are words of the host's memory and cannot go with memory of a device");
+  }
+  const Reduction reduction = reduction_of("allreduce", options.dtype, options.op);
+  const Algorithm algorithm = chosen(options.algorithm);
+  const double after = options.postscale / (reduction.divides ? size() : 1);
+  check_scale("allreduce", options.prescale);
+  check_scale("allreduce", after);
+  std::string what = "allreduce of " + elements_text(options.count, options.dtype);
+  return enqueue(options.stream, what, [&] {
+    if (options.count == 0) return;
+    scale({options.data, options.count, options.dtype, options.prescale}, options.stream);
+    const auto call = [&](const NcclApi& api, Comm comm) {
+      return api.all_reduce(options.data, options.data, options.count, reduction.type, reduction.op, comm,
+                            handle_of(options.stream));
+    };
+    if (chooses_) {
+      const AlgorithmWish wish(algorithm, base::Deadline(handle().timeout()));
+      handle().issue(what, call);
+    } else {
+      handle().issue(what, call);
+    }
+    scale({options.data, options.count, options.dtype, after}, options.stream);
+  });
+}
+
+std::unique_ptr<Operation> NcclCommunicator::start(const BroadcastOptions& options) {
+  comm::validate(options, size());
+  check_stream("broadcast", options.stream);
+  const std::string what =
+      "broadcast of " + std::to_string(options.bytes) + " bytes from rank " + std::to_string(options.root);
+  return enqueue(options.stream, what, [&] {
+    if (options.bytes == 0) return;
+    handle().issue(what, [&](const NcclApi& api, Comm comm) {
+      return api.broadcast(options.data, options.data, options.bytes, Type::u8, options.root, comm,
+                           handle_of(options.stream));
+    });
+  });
+}
+
+std::unique_ptr<Operation> NcclCommunicator::start(const AllgatherOptions& options) {
+  comm::validate(options, size(), rank());
+  check_stream("allgather", options.stream);
+  const std::string what = "allgather of " + std::to_string(sum_of(options.counts)) + " bytes";
+  return enqueue(options.stream, what, [&] {
+    if (sum_of(options.counts) == 0) return;
+    handle().issue(what, [&](const NcclApi& api, Comm comm) { return allgather_calls(api, comm, options); });
+  });
+}
+
+std::unique_ptr<Operation> NcclCommunicator::start(const ReduceScatterOptions& options) {
+  comm::validate(options, size(), rank());
+  check_stream("reduce_scatter", options.stream);
+  const Reduction reduction = reduction_of("reduce_scatter", options.dtype, options.op);
+  const double after = 1.0 / (reduction.divides ? size() : 1);
+  check_scale("reduce_scatter", after);
+  const std::string what = "reduce_scatter of " + elements_text(sum_of(options.counts), options.dtype);
+  return enqueue(options.stream, what, [&] {
+    if (sum_of(options.counts) == 0) return;
+    handle().issue(what,
+                   [&](const NcclApi& api, Comm comm) { return reduce_scatter_calls(api, comm, options, reduction); });
+    const std::size_t own = options.counts[static_cast<std::size_t>(rank())];
+    scale({options.output, own, options.dtype, after}, options.stream);
+  });
+}
+
+std::unique_ptr<Operation> NcclCommunicator::start_barrier() {
+  AllreduceOptions options;
+  options.data = scratch_.on_device();
+  options.count = 1;
+  options.dtype = DType::i32;
+  options.op = ReduceOp::max;
+  options.stream = scratch_.stream();
+  return start(options);
+}
+
+// A deadline here leaves the scratch bytes in use, so it ends the group.
+void NcclCommunicator::finish(Operation& operation, std::chrono::milliseconds timeout) {
+  try {
+    drive(operation, timeout, "allocate");
+  } catch (const TimeoutError&) {
+    handle().fail(std::current_exception());
+  }
+}
+
+// The scratch bytes go to the device and back in the stream of the barriers.
+bool NcclCommunicator::all_agree(bool mine, std::chrono::milliseconds timeout) {
+  const std::int32_t word = mine ? 1 : 0;
+  std::memcpy(scratch_.on_host(), &word, sizeof(word));
+  AllreduceOptions options;
+  options.data = scratch_.on_device() + 64;
+  options.count = 1;
+  options.dtype = DType::i32;
+  options.op = ReduceOp::min;
+  options.stream = scratch_.stream();
+  {
+    const cuda::DeviceGuard guard(*group_->runtime, group_->device);
+    cuda::copy(*group_->runtime, options.data, scratch_.on_host(), sizeof(word), scratch_.stream());
+  }
+  const auto reduced = start(options);
+  std::unique_ptr<Operation> copied = enqueue(scratch_.stream(), "the answers of all ranks", [&] {
+    cuda::copy(*group_->runtime, scratch_.on_host(), options.data, sizeof(word), scratch_.stream());
+  });
+  finish(*copied, timeout);
+  std::int32_t answer = 0;
+  std::memcpy(&answer, scratch_.on_host(), sizeof(answer));
+  return answer != 0;
+}
+
+// NCCL takes registered memory only where every rank passes some, so all of them have it or none.
+std::vector<std::unique_ptr<RegisteredBuffer>> NcclCommunicator::allocate(std::span<const std::size_t> sizes,
+                                                                          std::chrono::milliseconds timeout) {
+  handle().poll("allocate");
+  std::optional<Buffers> buffers = make_nccl_buffers(group_, sizes);
+  if (!all_agree(buffers.has_value(), timeout)) {
+    buffers.reset();
+    buffers = make_plain_buffers(group_, sizes);
+    if (!all_agree(buffers.has_value(), timeout)) {
+      throw BackendError("allocate: " + std::to_string(sum_of(sizes)) +
+                         " bytes cannot be had on the devices of all ranks" +
+                         (buffers.has_value() ? "; this rank has them" : "; this rank has not"));
+    }
+  }
+  const auto zeroed = enqueue(scratch_.stream(), "zeros for new buffers", [&] {
+    for (const auto& buffer : *buffers) {
+      const std::span<std::byte> memory = buffer->data();
+      if (!memory.empty()) cuda::fill_zero(*group_->runtime, memory.data(), memory.size(), scratch_.stream());
+    }
+  });
+  finish(*zeroed, timeout);
+  return std::move(*buffers);
+}
+
+Choice NcclCommunicator::explain(const AllreduceOptions& options) const {
+  const Algorithm algorithm = chosen(options.algorithm);
+  if (algorithm == Algorithm::automatic) {
+    return {algorithm, "NCCL chooses, by its own model of the links that it found"};
+  }
+  return {algorithm,
+          options.algorithm == algorithm ? "asked for in this call" : "asked for when the communicator was made"};
+}
+
+void NcclCommunicator::wait_for_activity(std::chrono::microseconds at_most) {
+  std::this_thread::sleep_for(std::min<std::chrono::microseconds>(at_most, std::chrono::microseconds(100)));
+}
+
+}  // namespace kolo::nccl

@@ -1,0 +1,109 @@
+#include "nccl/network.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cctype>
+#include <fstream>
+#include <system_error>
+
+namespace kolo::nccl {
+namespace {
+
+std::string value_of(const Environment& environment, const std::string& name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? std::string() : found->second;
+}
+
+bool equal_in_any_case(const std::string& a, const std::string& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+}
+
+// NCCL_IB_HCA: names or their beginnings, with ports; "=" in front means whole names, "^" none of these.
+bool selected(const std::string& filter, const std::string& device) {
+  if (filter.empty()) return true;
+  const bool excludes = filter[0] == '^';
+  std::size_t at = excludes ? 1 : 0;
+  const bool whole = at < filter.size() && filter[at] == '=';
+  if (whole) ++at;
+  bool named = false;
+  while (at <= filter.size()) {
+    const std::size_t comma = std::min(filter.find(',', at), filter.size());
+    const std::string entry = filter.substr(at, comma - at);
+    const std::string name = entry.substr(0, entry.find(':'));
+    named = named || (!name.empty() && (whole ? device == name : device.starts_with(name)));
+    at = comma + 1;
+  }
+  return named != excludes;
+}
+
+std::vector<std::string> usable(const FastNetwork& network, const Environment& environment) {
+  const std::string filter = value_of(environment, "NCCL_IB_HCA");
+  std::vector<std::string> names;
+  for (const FastDevice& device : network.devices) {
+    if (device.active && selected(filter, device.name)) names.push_back(device.name);
+  }
+  return names;
+}
+
+std::string list(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+// Why NCCL will not use a device that works; empty: it will.
+std::string obstacle(const FastNetwork& network, const Environment& environment) {
+  const std::string disabled = value_of(environment, "NCCL_IB_DISABLE");
+  if (!disabled.empty() && disabled != "0") return "NCCL_IB_DISABLE=" + disabled + " is set; unset it";
+  const std::string net = value_of(environment, "NCCL_NET");
+  if (equal_in_any_case(net, "Socket")) return "NCCL_NET=" + net + " is set; unset it";
+  if (!network.verbs) return "libibverbs.so.1 cannot be loaded; install it (rdma-core, libibverbs1)";
+  if (usable(network, environment).empty()) {
+    return "NCCL_IB_HCA=" + value_of(environment, "NCCL_IB_HCA") + " selects none of them; unset it";
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<std::string> network_warning(const FastNetwork& network, const Environment& environment) {
+  const std::vector<std::string> active = usable(network, {});
+  if (active.empty()) return std::nullopt;
+  const std::string why = obstacle(network, environment);
+  if (why.empty()) return std::nullopt;
+  return "this host has InfiniBand (" + list(active) +
+         "), but NCCL will talk to other hosts over sockets, several times slower: " + why;
+}
+
+std::string network_text(const FastNetwork& network, const Environment& environment) {
+  const std::vector<std::string> names = usable(network, environment);
+  if (names.empty() || !obstacle(network, environment).empty()) return "sockets";
+  return "InfiniBand " + list(names);
+}
+
+FastNetwork find_network(const std::filesystem::path& folder) {
+  FastNetwork network;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    FastDevice device{at->path().filename().string(), false};
+    std::error_code no_ports;
+    for (std::filesystem::directory_iterator port(at->path() / "ports", no_ports), last; !no_ports && port != last;
+         port.increment(no_ports)) {
+      std::ifstream file(port->path() / "state");  // "4: ACTIVE"
+      std::string state;
+      std::getline(file, state);
+      device.active = device.active || state.find("ACTIVE") != std::string::npos;
+    }
+    network.devices.push_back(device);
+  }
+  std::sort(network.devices.begin(), network.devices.end(),
+            [](const FastDevice& a, const FastDevice& b) { return a.name < b.name; });
+  void* verbs = network.devices.empty() ? nullptr : dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_LOCAL);
+  network.verbs = verbs != nullptr || network.devices.empty();
+  if (verbs != nullptr) dlclose(verbs);
+  return network;
+}
+
+}  // namespace kolo::nccl

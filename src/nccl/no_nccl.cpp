@@ -1,0 +1,21 @@
+// The twin of everything in this folder in builds without NCCL.
+#include "kolo/error.h"
+#include "nccl/library.h"
+#include "nccl/make.h"
+
+namespace kolo::nccl {
+namespace {
+
+constexpr const char* kText = "this kolo was built without NCCL (KOLO_WITH_NCCL=OFF)";
+
+}  // namespace
+
+LibraryPtr load_library() { throw BackendError(kText); }
+
+std::unique_ptr<Communicator> make_nccl(const NcclParts& /*parts*/) {
+  throw UsageError(std::string(kText) + ": build it with KOLO_WITH_NCCL=AUTO, or use a communicator for the host");
+}
+
+std::string describe_nccl() { return kText; }
+
+}  // namespace kolo::nccl

@@ -1,0 +1,37 @@
+#pragma once
+// Devices for gradients: what this process has for them, and a rank's lane.
+#include <functional>
+#include <memory>
+
+#include "cluster/bootstrap.h"
+#include "cuda/kernel.h"
+#include "device/lane.h"
+#include "kolo/config.h"
+#include "kolo/engine.h"
+#include "nccl/library.h"
+#include "telemetry/logger.h"
+
+namespace kolo::runtime {
+
+struct Devices {
+  cuda::RuntimePtr runtime;
+  std::shared_ptr<cuda::KernelImage> kernels;
+  std::function<nccl::LibraryPtr()> nccl;  // asked where there are peers
+};
+using FindDevices = std::function<Devices()>;
+
+// The libraries that this process has loaded, or can. Throws BackendError that says what is missing.
+[[nodiscard]] Devices load_devices();
+
+// A world, and what it talks with while its lanes are made.
+struct LaneWorld {
+  const Placement* placement = nullptr;  // all borrowed
+  const Config* config = nullptr;
+  Engine* engine = nullptr;
+  const telemetry::Logger* logger = nullptr;
+};
+
+// Collective, once in the life of `world`. Throws the same on all ranks where one of them has no device or no NCCL.
+[[nodiscard]] std::unique_ptr<device::Lane> make_lane(const FindDevices& find, int device, const LaneWorld& world);
+
+}  // namespace kolo::runtime

@@ -1,0 +1,250 @@
+// Communicators of a simulated NCCL: how they come to be, how their calls get into streams, how they end.
+#include "support/device/nccl_core.h"
+
+#include <algorithm>
+#include <array>
+#include <thread>
+
+#include "support/device/nccl_arithmetic.h"
+
+namespace kolo::test {
+
+using nccl::Result;
+
+NcclCore::NcclCore(SimulatedDevice& the_device, const NcclOptions& the_options)
+    : device(the_device), options(the_options), random(the_options.seed) {}
+
+Result NcclCore::enter(const std::string& call) {
+  ++counts[call];
+  const auto failure = failures.find(call);
+  if (failure == failures.end() || failure->second.second == 0) return Result::success;
+  --failure->second.second;
+  return failure->second.first;
+}
+
+SimulatedComm* NcclCore::find(nccl::Comm comm, const char* call) {
+  for (const auto& each : comms) {
+    if (each.get() != comm) continue;
+    if (!each->ended()) return each.get();
+    report(std::string(call) + ": the communicator has ended before");
+    return nullptr;
+  }
+  report(std::string(call) + ": this is no communicator");
+  return nullptr;
+}
+
+std::shared_ptr<SimulatedComm> NcclCore::add_comm() {
+  comms.push_back(std::make_shared<SimulatedComm>());
+  return comms.back();
+}
+
+void NcclCore::place(const std::shared_ptr<SimulatedComm>& comm, const std::shared_ptr<World>& world, int rank) {
+  comm->world = world;
+  comm->rank = rank;
+  comm->polls = static_cast<int>(random() % 4);
+  comm->token = device.token("communicator " + std::to_string(world->number) + " of rank " + std::to_string(rank));
+  world->ranks[static_cast<std::size_t>(rank)] = comm;
+}
+
+bool World::complete() const {
+  return std::all_of(ranks.begin(), ranks.end(), [](const auto& each) { return each != nullptr; });
+}
+
+// Also what makes time pass: what was grouped gets into its stream when the rank has asked often enough.
+Result NcclCore::state(SimulatedComm& comm) {
+  if (comm.error != Result::success) return comm.error;
+  if (comm.world == nullptr || !comm.world->complete()) return Result::in_progress;
+  if (comm.polls > 0) {
+    --comm.polls;
+    return Result::in_progress;
+  }
+  for (PendingLaunch& each : std::exchange(comm.pending, {})) launch(comm, std::move(each));
+  if (comm.life == SimulatedComm::Life::finalizing) {
+    const auto& ranks = comm.world->ranks;
+    const bool all = std::all_of(ranks.begin(), ranks.end(),
+                                 [](const auto& each) { return each->life != SimulatedComm::Life::live; });
+    if (!all || comm.queued != 0) return Result::in_progress;
+  }
+  return comm.error;
+}
+
+Result NcclCore::submit(SimulatedComm& comm, PendingLaunch launched_calls) {
+  if (state(comm) == Result::in_progress) {
+    report("a collective of rank " + std::to_string(comm.rank) + " although its communicator is still in progress");
+    return Result::invalid_usage;
+  }
+  if (comm.error != Result::success) return comm.error;
+  comm.pending.push_back(std::move(launched_calls));
+  comm.polls = static_cast<int>(random() % 3);
+  return Result::in_progress;
+}
+
+int NcclCore::algorithm_of(const NcclCall& call) const {
+  constexpr int kAlgorithms = 7;
+  constexpr int kProtocols = 3;
+  std::array<std::array<float, kProtocols>, kAlgorithms> table{};
+  for (auto& row : table) row.fill(-1);
+  const bool small = call.count * size_of(call.type) < 65536;
+  table[nccl::CostTable::kTree] = {small ? 10.F : 100.F, 11, 12};
+  table[nccl::CostTable::kRing] = {20.F, 21, -1};
+  if (options.tuner != nullptr) {
+    // NCCL enqueues in a thread of its own when the communicator does not block.
+    std::thread([&] {
+      int channels = 0;
+      options.tuner->collective_info(nullptr, nccl::kAllreduceFunction, call.count * size_of(call.type), 1,
+                                     reinterpret_cast<float**>(&table[0][0]), kAlgorithms, kProtocols, 0, &channels);
+    }).join();
+  }
+  int best = 0;
+  float lowest = -1;
+  for (int a = 0; a < kAlgorithms; ++a) {
+    for (const float cost : table[static_cast<std::size_t>(a)]) {
+      if (cost < 0 || (lowest >= 0 && cost >= lowest)) continue;
+      lowest = cost;
+      best = a;
+    }
+  }
+  return best;
+}
+
+void NcclCore::check_fit(const Meeting& meeting, int side, World& world) {
+  for (int other = 0; other < meeting.sides(); ++other) {
+    if (other == side || !meeting.joined(other)) continue;
+    const std::string mine = words_of(meeting.call(side));
+    const std::string theirs = words_of(meeting.call(other));
+    if (mine == theirs) return;
+    report("ranks differ in " + meeting.name() + ": rank " + std::to_string(side) + " has " + mine + ", rank " +
+           std::to_string(other) + " has " + theirs);
+    for (const auto& each : world.ranks) {
+      each->error = Result::internal_error;
+      each->text = "ranks differ in " + meeting.name();
+    }
+    return;
+  }
+}
+
+Part NcclCore::join(SimulatedComm& comm, NcclCall call) {
+  if (call.kind == CallKind::send || call.kind == CallKind::receive) return join_transfer(comm, call);
+  if (call.kind == CallKind::all_reduce) {
+    call.algorithm = algorithm_of(call);
+    ++launched[call.algorithm];
+  }
+  World& world = *comm.world;
+  const std::size_t index = comm.meetings++;
+  if (index == world.meetings.size()) {
+    world.meetings.push_back(std::make_shared<Meeting>(
+        "collective " + std::to_string(index) + " of communicator " + std::to_string(world.number),
+        static_cast<int>(world.ranks.size())));
+  }
+  const auto meeting = world.meetings[index];
+  meeting->join(comm.rank, call);
+  check_fit(*meeting, comm.rank, world);
+  if (comm.error != Result::success) meeting->spoil();
+  return {meeting, comm.rank, call};
+}
+
+Part NcclCore::join_transfer(SimulatedComm& comm, const NcclCall& call) {
+  const bool sends = call.kind == CallKind::send;
+  const auto pair = sends ? std::pair{comm.rank, call.root} : std::pair{call.root, comm.rank};
+  const int side = sends ? 0 : 1;
+  auto& open = comm.world->transfers[pair];
+  const auto found = std::find_if(open.begin(), open.end(), [&](const auto& each) { return !each->joined(side); });
+  std::shared_ptr<Meeting> meeting;
+  if (found != open.end()) {
+    meeting = *found;
+    open.erase(found);
+  } else {
+    meeting = std::make_shared<Meeting>(
+        "a transfer from rank " + std::to_string(pair.first) + " to rank " + std::to_string(pair.second), 2);
+    open.push_back(meeting);
+  }
+  meeting->join(side, call);
+  if (meeting->joined(1 - side) &&
+      (meeting->call(1 - side).count != call.count || meeting->call(1 - side).type != call.type)) {
+    report(meeting->name() + ": " + words_of(meeting->call(0)) + " is sent, " + words_of(meeting->call(1)) +
+           " is received");
+    meeting->spoil();
+  }
+  return {meeting, side, call};
+}
+
+// A group is one operation in its stream.
+void NcclCore::launch(SimulatedComm& comm, PendingLaunch group) {
+  const auto parts = std::make_shared<std::vector<Part>>();
+  for (NcclCall& call : group.calls) parts->push_back(join(comm, call));
+  const auto self = std::find_if(comms.begin(), comms.end(), [&](const auto& each) { return each.get() == &comm; });
+  Operation operation;
+  operation.what = std::string(name_of(group.calls[0].kind)) + " (launch " + std::to_string(comm.launches++) +
+                   " of rank " + std::to_string(comm.rank) + " in communicator " + std::to_string(comm.world->number) +
+                   ")";
+  for (const NcclCall& call : group.calls) {
+    const Extent extent = extent_of(call, comm.rank, static_cast<int>(comm.world->ranks.size()));
+    operation.ranges.push_back({call.in, extent.in, Access::read});
+    operation.ranges.push_back({call.out, extent.out, Access::write});
+  }
+  operation.ranges.push_back({comm.token, 1, Access::write});
+  operation.arrived = [parts] {
+    for (const Part& part : *parts) part.meeting->arrive(part.side);
+  };
+  operation.ready = [parts, own = *self] {
+    return own->life == SimulatedComm::Life::aborted ||
+           std::all_of(parts->begin(), parts->end(), [](const Part& part) { return part.meeting->ready(); });
+  };
+  operation.run = [parts, own = *self] {
+    --own->queued;
+    if (own->life == SimulatedComm::Life::aborted) return;
+    for (const Part& part : *parts) part.meeting->run(part.side);
+  };
+  operation.waits_on = [parts, own = *self] {
+    std::vector<OperationId> found;
+    if (own->life == SimulatedComm::Life::aborted) return found;
+    for (const Part& part : *parts) part.meeting->wait_list(part.side, found);
+    return found;
+  };
+  operation.missing = [parts] {
+    std::string text;
+    for (const Part& part : *parts) text += part.meeting->missing();
+    return text;
+  };
+  ++comm.queued;
+  const OperationId id = device.enqueue(group.stream, std::move(operation));
+  for (const Part& part : *parts) part.meeting->enqueued(part.side, id);
+}
+
+void NcclCore::abort(SimulatedComm& comm) {
+  comm.life = SimulatedComm::Life::aborted;
+  comm.pending.clear();
+  if (comm.world != nullptr) {
+    for (const auto& meeting : comm.world->meetings) meeting->leave(comm.rank);
+    for (const auto& [pair, open] : comm.world->transfers) {
+      for (const auto& each : open) {
+        if (pair.first == comm.rank) each->leave(0);
+        if (pair.second == comm.rank) each->leave(1);
+      }
+    }
+  }
+  device.changed();
+}
+
+// Once all ranks have asked for their k'th split: a world for every color, in the order of keys and ranks.
+void NcclCore::complete_splits(World& world) {
+  for (auto& round : world.splits) {
+    if (round.size() != world.ranks.size()) continue;
+    std::map<int, std::vector<std::pair<int, int>>> colors;
+    for (const auto& [rank, request] : round) {
+      if (request.made != nullptr) colors[request.color].push_back({request.key, rank});
+    }
+    for (auto& [color, members] : colors) {
+      std::sort(members.begin(), members.end());
+      const auto made = std::make_shared<World>();
+      made->number = ++world_count;
+      made->ranks.resize(members.size());
+      for (std::size_t i = 0; i < members.size(); ++i) {
+        place(round[members[i].second].made, made, static_cast<int>(i));
+      }
+    }
+    round.clear();
+  }
+}
+
+}  // namespace kolo::test

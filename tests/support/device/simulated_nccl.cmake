@@ -1,0 +1,3 @@
+# NCCL for ranks as threads, on the simulated device.
+target_sources(kolo_simulated_device PRIVATE nccl_arithmetic.cpp nccl_core.cpp nccl_meeting.cpp simulated_nccl.cpp
+  simulated_nccl_calls.cpp)

@@ -1,0 +1,202 @@
+// Collectives of device memory over the simulated NCCL: results under many schedules, order among streams, registered
+// memory, and what is refused.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "kolo/error.h"
+#include "support/thread_ranks.h"
+#include "unit/nccl/nccl_end.h"
+
+namespace kolo::test {
+namespace {
+
+using namespace std::chrono_literals;
+using nccl::Result;
+
+TEST(NcclCommunicator, SumsOverTwoRanks) {
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    NcclRanks ranks(2, {.seed = seed});
+    run_ranks(2, [&](int rank) {
+      NcclEnd end(ranks, ranks.parts(rank), 100);
+      end.communicator->allreduce(end.options(), 60s);
+      const auto values = end.values();
+      for (std::size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i], static_cast<float>(2 * i + 1)) << seed;
+    });
+  }
+}
+
+// One result is the next one's input, in streams that only the communicator orders; the host waits at the end only.
+void mixed_program(NcclRanks& ranks, int rank, int size) {
+  constexpr std::size_t kCount = 64;
+  NcclEnd end(ranks, ranks.parts(rank), kCount);
+  end.fill(std::vector<float>(kCount, static_cast<float>(rank + 1)));
+  cuda::OwnStream other(ranks.runtime, rank);
+  Communicator& comm = *end.communicator;
+  AllreduceOptions average = end.options();
+  average.op = ReduceOp::average;
+  average.prescale = 2;
+  const auto averaged = comm.start(average);  // size + 1 everywhere
+  std::vector<std::size_t> counts(static_cast<std::size_t>(size), 0);
+  counts[0] = 3;
+  counts[static_cast<std::size_t>(size) - 1] += kCount - 3;  // uneven, some of them empty
+  cuda::DeviceBuffer part(ranks.runtime, rank, kCount * sizeof(float));
+  const ReduceScatterOptions scatter{end.memory.data(), counts, part.data(), DType::f32, ReduceOp::max, other.view()};
+  const auto scattered = comm.start(scatter);
+  std::vector<std::size_t> bytes;
+  for (const std::size_t count : counts) bytes.push_back(count * sizeof(float));
+  const auto gathered = comm.start(AllgatherOptions{part.data(), bytes, end.memory.data(), end.stream.view()});
+  const auto sent = comm.start(BroadcastOptions{end.memory.data(), 8, size - 1, other.view()});
+  comm.barrier(60s);
+  for (const auto& operation : {averaged.get(), scattered.get(), gathered.get(), sent.get()}) {
+    comm.drive(*operation, 60s, "part of a program");
+  }
+  EXPECT_EQ(end.values(), std::vector<float>(kCount, static_cast<float>(size + 1)));
+}
+
+TEST(NcclCommunicator, MixedProgramsUnderManySchedules) {
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    const int size = 1 + static_cast<int>(seed % 4);
+    NcclRanks ranks(size, {.seed = seed});
+    run_ranks(size, [&](int rank) { mixed_program(ranks, rank, size); });
+    if (HasFailure()) FAIL() << "seed " << seed;
+  }
+}
+
+TEST(NcclCommunicator, TakesTheAlgorithmThatIsAskedFor) {
+  NcclRanks ranks(2, {.tuner = &ncclTunerPlugin_v5});
+  run_ranks(2, [&](int rank) {
+    nccl::NcclParts parts = ranks.parts(rank);
+    parts.algorithm = Algorithm::ring;
+    NcclEnd end(ranks, parts, 100);
+    AllreduceOptions options = end.options();
+    for (int i = 0; i < 3; ++i) end.communicator->allreduce(options, 60s);
+    EXPECT_NE(end.communicator->explain(options).reason.find("made"), std::string::npos);
+    options.algorithm = Algorithm::tree;
+    for (int i = 0; i < 2; ++i) end.communicator->allreduce(options, 60s);
+    EXPECT_EQ(end.communicator->explain(options).algorithm, Algorithm::tree);
+  });
+  EXPECT_EQ(ranks.nccl.launched(nccl::CostTable::kRing), 6);
+  EXPECT_EQ(ranks.nccl.launched(nccl::CostTable::kTree), 4);
+}
+
+TEST(NcclCommunicator, RegistersItsMemory) {
+  NcclRanks ranks(2);
+  run_ranks(2, [&](int rank) {
+    NcclEnd end(ranks, ranks.parts(rank), 4);
+    const std::size_t sizes[] = {100, 0, 4096};
+    const auto buffers = end.communicator->allocate(sizes, 60s);
+    ASSERT_EQ(buffers.size(), 3U);
+    EXPECT_EQ(buffers[2]->data().size(), 4096U);
+    AllreduceOptions options = end.options();
+    options.data = buffers[2]->data().data();
+    options.count = 1024;
+    options.registered = buffers[2].get();
+    end.communicator->allreduce(options, 60s);
+  });
+  EXPECT_EQ(ranks.nccl.calls("register_buffer"), 6);
+  EXPECT_EQ(ranks.nccl.calls("deregister_buffer"), 6);
+}
+
+TEST(NcclCommunicator, BuffersMayOutliveIt) {
+  NcclRanks ranks(2);
+  run_ranks(2, [&](int rank) {
+    NcclEnd end(ranks, ranks.parts(rank), 4);
+    const std::size_t sizes[] = {100};
+    const auto buffers = end.communicator->allocate(sizes, 60s);
+    end.communicator.reset();
+  });
+  EXPECT_EQ(ranks.nccl.calls("deregister_buffer"), 0);
+  EXPECT_EQ(ranks.nccl.calls("release"), 2);
+}
+
+// One rank's allocation fails: no rank keeps registered memory.
+TEST(NcclCommunicator, FallsBackToPlainMemoryOnAllRanks) {
+  NcclRanks ranks(3);
+  ranks.nccl.fail("allocate", Result::unhandled_cuda_error);
+  run_ranks(3, [&](int rank) {
+    NcclEnd end(ranks, ranks.parts(rank), 4);
+    const std::size_t sizes[] = {256};
+    const auto buffers = end.communicator->allocate(sizes, 60s);
+    AllreduceOptions options = end.options();
+    options.data = buffers[0]->data().data();
+    options.registered = buffers[0].get();
+    end.communicator->allreduce(options, 60s);
+    EXPECT_EQ(ranks.nccl.calls("register_buffer"), 2);
+    EXPECT_EQ(ranks.nccl.calls("deregister_buffer"), 2);
+  });
+}
+
+TEST(NcclCommunicator, AllRanksHearWhenMemoryRunsOut) {
+  NcclRanks ranks(2);
+  run_ranks(2, [&](int rank) {
+    NcclEnd end(ranks, ranks.parts(rank), 4);
+    const std::size_t sizes[] = {rank == 0 ? std::size_t{64} : std::size_t{1} << 40};
+    EXPECT_THROW((void)end.communicator->allocate(sizes, 60s), BackendError);
+    end.communicator->allreduce(end.options(), 60s);
+  });
+}
+
+void expect_refused(const std::function<void()>& call, const std::string& word) {
+  try {
+    call();
+    ADD_FAILURE() << "not refused: " << word;
+  } catch (const UsageError& error) {
+    EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
+  }
+}
+
+TEST(NcclCommunicator, RefusesWhatItCannotDo) {
+  NcclRanks ranks(1);
+  nccl::NcclParts parts = ranks.parts(0);
+  NcclEnd end(ranks, parts, 16);
+  Communicator& comm = *end.communicator;
+  const auto refused = [&](const std::string& word, const std::function<void(AllreduceOptions&)>& change) {
+    AllreduceOptions options = end.options();
+    change(options);
+    expect_refused([&] { (void)comm.start(options); }, word);
+  };
+  refused("i32", [](AllreduceOptions& options) { options.dtype = DType::i16; });
+  refused("average of i32", [](AllreduceOptions& options) {
+    options.dtype = DType::i32;
+    options.op = ReduceOp::average;
+  });
+  refused("memory of the host", [](AllreduceOptions& options) { options.stream = {}; });
+  refused("device 7", [](AllreduceOptions& options) { options.stream.device = 7; });
+  refused("ring and tree", [](AllreduceOptions& options) { options.algorithm = Algorithm::halving_doubling; });
+  std::vector<std::uint64_t> words(1);
+  refused("flags", [&](AllreduceOptions& options) { options.flags.words = words; });
+  const std::vector<std::size_t> counts{1};
+  expect_refused([&] { (void)comm.start(BroadcastOptions{end.memory.data(), 4, 0}); }, "memory of the host");
+  expect_refused([&] { (void)comm.start(AllgatherOptions{end.memory.data(), counts, end.memory.data()}); }, "host");
+  expect_refused([&] { (void)comm.start(ReduceScatterOptions{end.memory.data(), counts, end.memory.data()}); }, "host");
+  EXPECT_EQ(ranks.nccl.calls("all_reduce"), 0);
+}
+
+TEST(NcclCommunicator, WithoutDeviceCodeThereIsNoAverage) {
+  NcclRanks ranks(2);
+  run_ranks(2, [&](int rank) {
+    nccl::NcclParts parts = ranks.parts(rank);
+    parts.kernels = nullptr;
+    NcclEnd end(ranks, parts, 16);
+    AllreduceOptions options = end.options();
+    options.op = ReduceOp::average;
+    expect_refused([&] { (void)end.communicator->start(options); }, "device code");
+    options.op = ReduceOp::sum;
+    end.communicator->allreduce(options, 60s);
+  });
+}
+
+// Another tuner, or an old NCCL, leaves no choice.
+TEST(NcclCommunicator, WithoutTunerThereIsNoChoice) {
+  NcclRanks ranks(1, {.version = 22105});
+  nccl::NcclParts parts = ranks.parts(0);
+  NcclEnd end(ranks, parts, 16);
+  AllreduceOptions options = end.options();
+  options.algorithm = Algorithm::ring;
+  expect_refused([&] { (void)end.communicator->start(options); }, "2.28.3");
+  end.communicator->allreduce(end.options(), 60s);
+}
+
+}  // namespace
+}  // namespace kolo::test

@@ -1,0 +1,79 @@
+#include "nccl/network.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "support/temporary_folder.h"
+
+namespace kolo::nccl {
+namespace {
+
+const FastNetwork kTwo{{{"mlx5_0", true}, {"mlx5_1", true}}, true};
+
+std::string warning(const FastNetwork& network, const Environment& environment) {
+  return network_warning(network, environment).value_or("none");
+}
+
+TEST(NetworkWarning, NothingToWarnOf) {
+  EXPECT_EQ(warning(kTwo, {}), "none");
+  EXPECT_EQ(warning(kTwo, {{"NCCL_IB_DISABLE", "0"}, {"NCCL_NET", "IB"}}), "none");
+  EXPECT_EQ(warning(kTwo, {{"NCCL_IB_HCA", "=mlx5_1:1"}}), "none");
+  EXPECT_EQ(warning({}, {{"NCCL_IB_DISABLE", "1"}}), "none");
+  EXPECT_EQ(warning({{{"mlx5_0", false}}, true}, {{"NCCL_NET", "Socket"}}), "none");  // no cable
+}
+
+TEST(NetworkWarning, SaysWhatStandsInTheWay) {
+  const struct {
+    Environment environment;
+    const char* word;
+  } cases[] = {{{{"NCCL_IB_DISABLE", "1"}}, "NCCL_IB_DISABLE=1 is set; unset it"},
+               {{{"NCCL_NET", "socket"}}, "NCCL_NET=socket is set; unset it"},
+               {{{"NCCL_IB_HCA", "^mlx5"}}, "NCCL_IB_HCA=^mlx5 selects none"},
+               {{{"NCCL_IB_HCA", "=mlx5"}}, "NCCL_IB_HCA==mlx5 selects none"},
+               {{{"NCCL_IB_HCA", "bnxt_re0"}}, "selects none"}};
+  for (const auto& each : cases) {
+    const std::string text = warning(kTwo, each.environment);
+    EXPECT_NE(text.find("InfiniBand (mlx5_0, mlx5_1)"), std::string::npos) << text;
+    EXPECT_NE(text.find(each.word), std::string::npos) << text;
+    EXPECT_EQ(network_text(kTwo, each.environment), "sockets");
+  }
+  EXPECT_NE(warning({kTwo.devices, false}, {}).find("libibverbs"), std::string::npos);
+}
+
+TEST(NetworkText, NamesTheDevicesThatAreUsed) {
+  EXPECT_EQ(network_text(kTwo, {}), "InfiniBand mlx5_0, mlx5_1");
+  EXPECT_EQ(network_text(kTwo, {{"NCCL_IB_HCA", "^=mlx5_0"}}), "InfiniBand mlx5_1");
+  EXPECT_EQ(network_text({}, {}), "sockets");
+}
+
+TEST(FindNetwork, ReadsTheKernelsFolders) {
+  const test::TemporaryFolder folder;
+  for (const auto& [name, state] : {std::pair{"mlx5_1", "1: DOWN"}, std::pair{"mlx5_0", "4: ACTIVE"}}) {
+    const auto port = folder.path() / name / "ports" / "1";
+    std::filesystem::create_directories(port);
+    std::ofstream(port / "state") << state << "\n";
+  }
+  const FastNetwork network = find_network(folder.path());
+  ASSERT_EQ(network.devices.size(), 2U);
+  EXPECT_EQ(network.devices[0].name, "mlx5_0");
+  EXPECT_TRUE(network.devices[0].active);
+  EXPECT_FALSE(network.devices[1].active);
+  EXPECT_TRUE(find_network(folder.path() / "none").devices.empty());
+}
+
+TEST(NcclEnvironment, TheUsersValuesStand) {
+  const Environment plain = wanted_environment({}, false, 3);
+  EXPECT_EQ(plain, (Environment{{"NCCL_TUNER_PLUGIN", "STATIC_PLUGIN"}}));
+  const Environment shared = wanted_environment({{"NCCL_TUNER_PLUGIN", "mine"}, {"NCCL_NET", "IB"}}, true, 3);
+  EXPECT_EQ(shared.at("NCCL_HOSTID"), "r3");
+  EXPECT_FALSE(shared.contains("NCCL_TUNER_PLUGIN"));
+  EXPECT_FALSE(shared.contains("NCCL_NET"));
+  EXPECT_TRUE(has_our_tuner(plain, 22809));
+  EXPECT_FALSE(has_our_tuner(plain, 22803 - 1));
+  EXPECT_FALSE(has_our_tuner({{"NCCL_TUNER_PLUGIN", "mine"}}, 22809));
+  EXPECT_FALSE(has_our_tuner({}, 22809));
+}
+
+}  // namespace
+}  // namespace kolo::nccl
