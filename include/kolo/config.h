@@ -46,6 +46,11 @@ struct Config {
   std::size_t ring_segment_bytes = 60 * 1024;
   // What algorithms are chosen by.
   CostModel cost_model = CostModel::fixed;
+  // Whether ranks may share a GPU: for tests, where NCCL then goes over sockets. Otherwise that is an error on all
+  // ranks.
+  bool shared_device = false;
+  // Blocks of the GPU that one collective of NCCL may take from the computation. 0: as many as NCCL likes.
+  int nccl_max_ctas = 0;
   // How often a wait looks again before it yields, and before it sleeps.
   int spin_iterations = 2000;
   LogLevel log_level = LogLevel::info;

@@ -1,5 +1,6 @@
 #include "device/lane.h"
 
+#include <exception>
 #include <utility>
 
 namespace kolo::device {
@@ -12,6 +13,22 @@ Lane::Lane(LaneParts parts)
 void Lane::order_after(Stream earlier) {
   const cuda::DeviceGuard guard(*parts_.runtime, parts_.device);
   events_.order(stream(), earlier);
+}
+
+void Lane::order_before(Stream later) noexcept {
+  try {
+    const cuda::DeviceGuard guard(*parts_.runtime, parts_.device);
+    events_.order(later, stream());
+  } catch (const std::exception&) {
+  }
+}
+
+bool Lane::idle() const noexcept {
+  try {
+    return in_flight_.empty() && retired_.empty() && stream_.idle();
+  } catch (const std::exception&) {
+    return true;
+  }
 }
 
 void Lane::retire(std::shared_ptr<void> memory, Stream user) {

@@ -25,7 +25,7 @@ struct LaneParts {
   std::unique_ptr<Communicator> communicator;  // over all ranks, for memory of this device
 };
 
-// Externally synchronized, but for events() and order_after().
+// Externally synchronized, but for events(), order_after() and order_before().
 class Lane {
  public:
   explicit Lane(LaneParts parts);
@@ -40,6 +40,8 @@ class Lane {
   [[nodiscard]] cuda::EventPool& events() noexcept { return events_; }
   // What is enqueued in the lane from now on comes after what is in `earlier` by now.
   void order_after(Stream earlier);
+  // What is enqueued in `later` from now on comes after what is in the lane by now. A lost device has no order.
+  void order_before(Stream later) noexcept;
 
   // Turns, counted from 1: NCCL deadlocks where two ranks enqueue in different orders. Rank 0 hands them out and the
   // others learn them from the flags (engine/device_bucket.h), where theirs are 0.
@@ -53,7 +55,8 @@ class Lane {
   void retire(std::shared_ptr<void> memory, Stream user);
   // Looks at what is in flight on the device. Throws what it failed with: BackendError, TimeoutError.
   void watch();
-  [[nodiscard]] bool idle() const noexcept { return in_flight_.empty() && retired_.empty(); }
+  // Nothing is under way any more, or the device is lost.
+  [[nodiscard]] bool idle() const noexcept;
   // Ends what is in flight: a rank is lost, and the device would wait for it for ever.
   void give_up() noexcept;
   // watch(), after the end: nobody is left to be told what fails.

@@ -264,7 +264,8 @@ void EngineImpl::ended(const Fatal& fatal) {
     listed_.pop_back();
   }
   executor_.fail_from(cut_sequence_, error);
-  if (lane_) lane_->give_up();
+  // What a rank that left in order has taken part in ends by itself; with one that is lost it never would.
+  if (lane_ && fatal.kind != FatalKind::peer_left) lane_->give_up();
   for (auto* rounds : rounds_) {
     const std::size_t id = rounds->id();
     rounds->poison(error, id < fatal.rounds.size() ? fatal.rounds[id] : 0);

@@ -232,6 +232,8 @@ void GradientRounds::finish(Stream user) {
     }
     if (negotiated) negotiate();
   } catch (...) {
+    // Buckets that were on their way still read what was contributed.
+    if (host_.lane() != nullptr && !user.on_host()) host_.lane()->order_before(user);
     end_round();
     throw;
   }

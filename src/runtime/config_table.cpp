@@ -136,6 +136,12 @@ constexpr ConfigRow kRows[] = {
      "What an algorithm is chosen by: constants of the library, so that runs repeat bit for bit (fixed), or what "
      "the links show when a Context is made (measured).",
      parse_enum<&Config::cost_model, kCostModels>, print_enum<&Config::cost_model, kCostModels>},
+    {"KOLO_SHARED_DEVICE", "off, on",
+     "Whether ranks may share a GPU (on): for tests, over sockets and slowly. Otherwise it is an error on all ranks.",
+     parse_enum<&Config::shared_device, kSwitch>, print_enum<&Config::shared_device, kSwitch>},
+    {"KOLO_NCCL_MAX_CTAS", "0 to 64",
+     "Blocks of the GPU that one collective of NCCL may take from the computation. 0: as many as NCCL likes.",
+     parse_int<&Config::nccl_max_ctas, 0, 64>, print_int<&Config::nccl_max_ctas>},
     {"KOLO_SPIN_ITERATIONS", "0 to 1000000000", "How often a wait looks again before it yields, and then sleeps.",
      parse_int<&Config::spin_iterations, 0, 1'000'000'000>, print_int<&Config::spin_iterations>},
     {"KOLO_LOG_LEVEL", "debug, info, warn, error", "The least severe lines that reach the log sink.",

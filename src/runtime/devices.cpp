@@ -46,6 +46,8 @@ std::unique_ptr<Communicator> make_communicator(const Devices& devices, int devi
   parts.runtime = devices.runtime;
   parts.trouble = trouble;
   parts.device = device;
+  parts.shared_device = world.config->shared_device;
+  parts.max_ctas = world.config->nccl_max_ctas;
   parts.timeout = world.config->timeout;
   parts.log = *world.logger;
   parts.kernels = devices.kernels;

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Tries seeds of random interleavings, several processes at a time, and goes on where it was interrupted.
 
-    interleavings.py --programs build/release/bin --state build/soak [--kind negotiation|programs]
+    interleavings.py --programs build/release/bin --state build/soak [--kind negotiation|programs|devices]
                      [--seeds N] [--from SEED] [--jobs N]
 
-Two kinds: `negotiation`, the named channel's messages in one thread (a million seeds by default), and `programs`,
-random programs on the real engine with threads as ranks (20,000). The state file holds, for each kind, the first seed
+Three kinds: `negotiation`, the named channel's messages in one thread (a million seeds by default), `programs`, random
+programs on the real engine with threads as ranks (20,000), and `devices`, schedules of simulated devices under training
+steps (10,000). The state file holds, for each kind, the first seed
 that has not been tried; --from starts elsewhere and leaves the file alone. The first seed that fails ends the run with
 status 1 and the command that repeats it."""
 import argparse
@@ -18,8 +19,8 @@ import sys
 import tempfile
 import time
 
-SEEDS = {"negotiation": 1_000_000, "programs": 20_000}
-CHUNK = {"negotiation": 5_000, "programs": 50}  # a second or two
+SEEDS = {"negotiation": 1_000_000, "programs": 20_000, "devices": 10_000}
+CHUNK = {"negotiation": 5_000, "programs": 50, "devices": 25}  # a second or two
 PATIENCE = 600  # seconds for a chunk: beyond it hangs
 
 
@@ -106,7 +107,7 @@ def soak(arguments):
 def self_test(arguments):
     """Few real seeds; then that a run is resumed, and that a failing seed is found and named."""
     with tempfile.TemporaryDirectory() as folder:
-        for kind, seeds in (("negotiation", 2000), ("programs", 20)):
+        for kind, seeds in (("negotiation", 2000), ("programs", 20), ("devices", 10)):
             assert run(kind, os.path.join(arguments.programs, f"soak.{kind}"), 0, seeds, 2, lambda seed: None)
         program = os.path.join(folder, "soak.negotiation")
         with open(program, "w") as file:  # fails at 12345
@@ -130,7 +131,7 @@ def self_test(arguments):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--programs", required=True, help="where soak.negotiation and soak.programs are")
+    parser.add_argument("--programs", required=True, help="where soak.negotiation and the others are")
     parser.add_argument("--state", required=True, help="folder of the state file")
     parser.add_argument("--kind", choices=list(SEEDS))
     parser.add_argument("--seeds", type=int)

@@ -166,6 +166,33 @@ TEST(DeviceFailures, ADeviceThatIsNotThereIsAnErrorOnAllRanks) {
   });
 }
 
+// Its last step is complete on every rank, also where the device comes to it only after the news.
+TEST(DeviceFailures, ARankThatLeavesTakesNothingWithIt) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    DeviceWorld world({one_host(2), seed});
+    world.run([&](Context& context) {
+      Trainer trainer(world, context);
+      trainer.step(1);
+      auto last = trainer.step(3);
+      if (context.rank() == 1) return;
+      const auto end = std::chrono::steady_clock::now() + 10s;
+      bool told = false;
+      while (!told && std::chrono::steady_clock::now() < end) {
+        try {
+          const std::vector<float> one{1.0F};
+          context.engine().submit(allreduce("after", one, nullptr)).wait_for(20ms);
+        } catch (const PeerLostError&) {
+          told = true;
+        } catch (const Error&) {  // not yet
+        }
+      }
+      EXPECT_TRUE(told);
+      trainer.synchronize();
+      EXPECT_EQ(far_from(3, *last), 0) << "seed " << seed;
+    });
+  }
+}
+
 // NCCL says so only some time after the call; then every rank has an error, on its host, and no device waits.
 TEST(DeviceFailures, AnErrorOfNcclEndsTheGroup) {
   auto config = quick();

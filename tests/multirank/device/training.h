@@ -1,0 +1,93 @@
+#pragma once
+// A training program on simulated devices whose results are known: every rank contributes numbers that say which rank,
+// tensor and step they belong to, and now and then nothing.
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+#include "multirank/device/device_world.h"
+
+namespace kolo::test {
+
+inline const std::vector<std::int64_t> kDeviceCounts{5, 1000, 0, 64, 3000, 1, 777, 20000};
+
+struct DeviceProgram {
+  std::uint64_t seed = 1;
+  bool side_stream = false;  // backward in another stream than the update
+  unsigned missing = 0;      // of 8 gradients
+  int steps = 4;
+
+  [[nodiscard]] bool contributes(int rank, std::size_t index, int step) const {
+    if (missing == 0) return true;
+    std::seed_seq words{seed, static_cast<std::uint64_t>(rank), static_cast<std::uint64_t>(index),
+                        static_cast<std::uint64_t>(step)};
+    std::minstd_rand random(words);
+    return random() % 8 >= missing;
+  }
+  static float value(int rank, std::size_t index, int step) {
+    return static_cast<float>((rank + 1) * 8 + static_cast<int>(index) + 16 * step);
+  }
+  [[nodiscard]] float mean(int size, std::size_t index, int step) const {
+    float sum = 0;
+    for (int rank = 0; rank < size; ++rank) sum += contributes(rank, index, step) ? value(rank, index, step) : 0;
+    return sum / static_cast<float>(size);
+  }
+};
+
+struct FoundGradient {
+  int step = 0;
+  std::size_t index = 0;
+  std::shared_ptr<std::vector<float>> values;
+};
+
+// What one rank found, once its device has run.
+inline std::vector<FoundGradient> train(DeviceWorld& world, Context& context, const DeviceProgram& program) {
+  DeviceModel model(world, context.rank(), kDeviceCounts, program.side_stream);
+  auto reducer = context.engine().make_reducer(model.table(), model.options());
+  std::vector<FoundGradient> found;
+  for (int step = 0; step < program.steps; ++step) {
+    model.begin_backward();
+    for (std::size_t index = kDeviceCounts.size(); index-- > 0;) {
+      if (!program.contributes(context.rank(), index, step)) continue;
+      model.make(index, DeviceProgram::value(context.rank(), index, step));
+      reducer->contribute(index, model.data(index), model.backward());
+    }
+    reducer->finish(model.user());
+    for (std::size_t index = 0; index < kDeviceCounts.size(); ++index) {
+      bool somebody = false;
+      for (int rank = 0; rank < world.size(); ++rank) somebody = somebody || program.contributes(rank, index, step);
+      EXPECT_EQ(reducer->contributed(index), somebody) << "tensor " << index << " step " << step;
+      found.push_back({step, index, model.use(reducer->gradient(index))});
+    }
+  }
+  for (const Stream stream : {model.backward(), model.user()}) {
+    EXPECT_EQ(world.runtime()->api().stream_synchronize(stream.handle), cuda::kSuccess);
+  }
+  return found;
+}
+
+// Trains on all ranks and compares.
+inline void check_training(const DeviceWorld::Options& options, const DeviceProgram& program) {
+  const int size = static_cast<int>(options.hosts.size());
+  DeviceWorld world(options);
+  std::vector<std::vector<FoundGradient>> found(options.hosts.size());
+  world.run(
+      [&](Context& context) { found[static_cast<std::size_t>(context.rank())] = train(world, context, program); });
+  for (const auto& rank : found) {
+    EXPECT_EQ(rank.size(), kDeviceCounts.size() * static_cast<std::size_t>(program.steps));
+    for (const auto& [step, index, values] : rank) {
+      ASSERT_EQ(values->size(), static_cast<std::size_t>(kDeviceCounts[index]));
+      EXPECT_EQ(far_from(program.mean(size, index, step), *values), 0) << "tensor " << index << " step " << step;
+    }
+  }
+}
+
+inline Config small_buckets(CoordinatorMode mode = CoordinatorMode::automatic) {
+  auto config = quick(mode);
+  config.bucket_bytes = 16 * 1024;
+  config.last_bucket_bytes = 1024;
+  return config;
+}
+
+}  // namespace kolo::test

@@ -1,0 +1,26 @@
+// Schedules of simulated devices under training steps: 2 to 4 ranks, on one host and on several.
+#include "multirank/device/training.h"
+#include "soak/seeds.h"
+
+namespace kolo::test {
+namespace {
+
+void check_schedule(std::uint32_t seed) {
+  std::mt19937 random(seed);
+  DeviceWorld::Options options;
+  options.seed = seed + 1U;
+  constexpr CoordinatorMode kModes[] = {CoordinatorMode::automatic, CoordinatorMode::always, CoordinatorMode::never};
+  options.config = small_buckets(kModes[random() % 3]);
+  const auto ranks = 2 + random() % 3;
+  const bool several_hosts = random() % 4 == 0;
+  for (std::uint_fast32_t rank = 0; rank < ranks; ++rank) {
+    options.hosts.push_back(several_hosts ? static_cast<int>(rank / 2) : 0);
+  }
+  const unsigned missing = random() % 2 == 0 ? 0 : static_cast<unsigned>(random() % 6);
+  check_training(options, {.seed = seed, .side_stream = random() % 2 == 0, .missing = missing});
+}
+
+}  // namespace
+}  // namespace kolo::test
+
+int main(int argc, char** argv) { return kolo::soak::try_seeds(argc, argv, kolo::test::check_schedule); }
