@@ -69,5 +69,6 @@ class Leftovers:
         for path in sorted(files_of_jobs() - self.before):
             if not in_use(path) and path.exists():
                 yield f"file {path}"
-        for path in sorted(self.folder.rglob("*")):
-            yield f"file {path}"
+        for folder, folders, files in os.walk(self.folder):  # unlike rglob it does not mind what goes meanwhile
+            for name in sorted(folders + files):
+                yield f"file {os.path.join(folder, name)}"
