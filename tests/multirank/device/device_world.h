@@ -115,7 +115,9 @@ class DeviceModel {
     Operation operation;
     operation.what = "update of rank " + std::to_string(rank_);
     operation.ranges = {{gradient.data(), gradient.size(), Access::read}};
-    operation.run = [found, gradient] { std::memcpy(found->data(), gradient.data(), gradient.size()); };
+    operation.run = [found, gradient] {
+      if (!gradient.empty()) std::memcpy(found->data(), gradient.data(), gradient.size());
+    };
     world_.device().enqueue(user_.view().handle, std::move(operation));
     return found;
   }

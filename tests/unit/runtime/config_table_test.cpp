@@ -72,7 +72,7 @@ TEST(ConfigTable, ABadValueIsNamedWithWhatIsAllowed) {
       {"KOLO_STALL_WARNING", "-1s"},     {"KOLO_MONITOR", "yes"},         {"KOLO_MONITOR_TIMEOUT", "99ms"},
       {"KOLO_NETWORK", "udp"},           {"KOLO_INTERFACE", "a b"},       {"KOLO_COORDINATOR", "yes"},
       {"KOLO_RING_SEGMENT_BYTES", "2G"}, {"KOLO_COST_MODEL", "guess"},    {"KOLO_SPIN_ITERATIONS", "-1"},
-      {"KOLO_LOG_LEVEL", "WARN"}};
+      {"KOLO_LOG_LEVEL", "WARN"},        {"KOLO_SHARED_DEVICE", "1"},     {"KOLO_NCCL_MAX_CTAS", "65"}};
   EXPECT_EQ(bad.size(), config_rows().size());
   for (const ConfigRow& row : config_rows()) {
     for (const std::string& value : {std::string(), bad.at(std::string(row.name))}) {
