@@ -1,33 +1,12 @@
 #pragma once
-// Which types are floats, and how a launch picks the code for them.
+// How a launch picks the code for a type.
 #include "base/host_device.h"
 #include "kernels/device_element.h"
 #include "kolo/types.h"
 
 namespace kolo::kernels {
 
-[[nodiscard]] KOLO_HOST_DEVICE inline bool is_floating(DType dtype) {
-  return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::f16 || dtype == DType::bf16;
-}
-
-// visit(F32{}) for f32, and so on; nothing for a type that is no float.
-template <class Visitor>
-KOLO_HOST_DEVICE void with_floating(DType dtype, const Visitor& visit) {
-  switch (dtype) {
-    case DType::f32:
-      return visit(F32{});
-    case DType::f64:
-      return visit(F64{});
-    case DType::f16:
-      return visit(F16{});
-    case DType::bf16:
-      return visit(BF16{});
-    default:
-      return;
-  }
-}
-
-// The same for those of at most 32 bits: nothing for f64 either.
+// visit(F32{}) for f32, and so on, for floats of at most 32 bits; nothing for other types.
 template <class Visitor>
 KOLO_HOST_DEVICE void with_small_floating(DType dtype, const Visitor& visit) {
   switch (dtype) {
@@ -40,6 +19,13 @@ KOLO_HOST_DEVICE void with_small_floating(DType dtype, const Visitor& visit) {
     default:
       return;
   }
+}
+
+// The same, and for f64.
+template <class Visitor>
+KOLO_HOST_DEVICE void with_floating(DType dtype, const Visitor& visit) {
+  if (dtype == DType::f64) return visit(F64{});
+  with_small_floating(dtype, visit);
 }
 
 // The same for what is moved as it is: by the size of an element, 1, 2, 4 or 8.

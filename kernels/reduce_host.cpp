@@ -5,10 +5,6 @@
 namespace kolo::kernels {
 namespace {
 
-bool is_floating(DType dtype) {
-  return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::f16 || dtype == DType::bf16;
-}
-
 void check(const ReduceArguments& arguments) {
   if (arguments.inputs.empty()) throw UsageError("reduce: no inputs");
   if (arguments.divisor < 1) throw UsageError("reduce: divisor " + std::to_string(arguments.divisor) + " is below 1");

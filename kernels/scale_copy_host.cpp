@@ -4,14 +4,6 @@
 #include "kolo/error.h"
 
 namespace kolo::kernels {
-namespace {
-
-bool is_floating(DType dtype) {
-  return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::f16 || dtype == DType::bf16;
-}
-
-}  // namespace
-
 void scale_copy(const void* in, DType in_type, void* out, DType out_type, std::size_t count, double scale,
                 bool streaming) {
   if (in_type != out_type && !(is_floating(in_type) && is_floating(out_type))) {

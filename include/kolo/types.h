@@ -18,6 +18,10 @@ enum class DType : std::uint8_t { f32, f64, f16, bf16, i8, u8, i16, i32, i64, bo
 enum class ReduceOp : std::uint8_t { sum, average, min, max, product };
 
 [[nodiscard]] std::size_t size_of(DType dtype) noexcept;
+// Whether it can be scaled, and cast into others of its kind.
+[[nodiscard]] constexpr bool is_floating(DType dtype) noexcept {
+  return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::f16 || dtype == DType::bf16;
+}
 [[nodiscard]] std::string_view name_of(DType dtype) noexcept;
 [[nodiscard]] std::string_view name_of(ReduceOp op) noexcept;
 // Inverse of name_of ("f32", "average"); throws UsageError listing the known names.

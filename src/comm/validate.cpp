@@ -9,10 +9,6 @@
 namespace kolo::comm {
 namespace {
 
-bool is_floating(DType dtype) {
-  return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::f16 || dtype == DType::bf16;
-}
-
 void check_memory(const char* call, const char* which, const void* data, std::size_t count, DType dtype) {
   if (count > std::numeric_limits<std::ptrdiff_t>::max() / size_of(dtype)) {
     throw UsageError(std::string(call) + ": count " + std::to_string(count) + " does not fit the address space");

@@ -42,8 +42,8 @@ RuntimePtr make_runtime(const Library& library) {
     throw BackendError(path + " does not say which version of the CUDA runtime it is");
   }
   if (version < kOldest) {
-    throw BackendError(path + " is CUDA runtime " + std::to_string(version / 1000) + "." +
-                       std::to_string(version % 1000 / 10) + "; kolo needs 12.8 or newer");
+    throw BackendError(path + " is CUDA runtime " + version_text(version) + "; kolo needs " + version_text(kOldest) +
+                       " or newer");
   }
   for_each_call(api, [&](const char* name, auto& function) { find(library, name, function); });
   try {

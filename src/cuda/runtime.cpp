@@ -6,14 +6,10 @@
 #include "kolo/error.h"
 
 namespace kolo::cuda {
-namespace {
 
-// 12080 is 12.8.
 std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
-
-}  // namespace
 
 Runtime::Runtime(const RuntimeApi& api, std::shared_ptr<void> library) : api_(api), library_(std::move(library)) {
   for_each_call(api_, [](const char* name, const auto& function) {

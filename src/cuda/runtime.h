@@ -28,6 +28,8 @@ class Runtime {
   std::shared_ptr<void> library_;
 };
 
+[[nodiscard]] std::string version_text(int version);  // CUDA's way: 12080 is "12.8"
+
 using RuntimePtr = std::shared_ptr<const Runtime>;
 
 // The runtime that this process has loaded already (torch's), else one that the loader finds. Throws BackendError that

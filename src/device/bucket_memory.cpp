@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "cuda/memory.h"
 #include "kernels/pack.h"
 
 namespace kolo::device {
@@ -14,11 +13,7 @@ BucketMemory::BucketMemory(Lane& lane, BucketShape shape, std::chrono::milliseco
       memory_(std::move(lane.communicator().allocate({&shape_.bytes, 1}, timeout).front())),
       table_(lane.runtime(), lane.device(), shape_.places, {.element_bytes = size_of(shape_.dtype)}),
       sources_(shape_.places.size(), nullptr),
-      done_(lane.runtime(), lane.device()) {
-  // Between gradients lies what nobody writes again: zeros, whose sum is zero, and no NaN that a check would find.
-  const cuda::DeviceGuard guard(*lane_.runtime(), lane_.device());
-  cuda::fill_zero(*lane_.runtime(), data(), shape_.bytes, lane_.stream());
-}
+      done_(lane.runtime(), lane.device()) {}
 
 void BucketMemory::open() {
   std::fill(sources_.begin(), sources_.end(), nullptr);
@@ -33,7 +28,6 @@ void BucketMemory::contribute(std::size_t slot, const void* data, Stream ready) 
 }
 
 void BucketMemory::seal() {
-  const cuda::DeviceGuard guard(*lane_.runtime(), lane_.device());
   for (const Stream& stream : streams_) {
     ready_.push_back(lane_.events().take());
     ready_.back().record(stream);
@@ -41,7 +35,7 @@ void BucketMemory::seal() {
 }
 
 void BucketMemory::reduce(double scale) {
-  const cuda::DeviceGuard guard(*lane_.runtime(), lane_.device());
+  const cuda::DeviceGuard guard(*lane_.runtime(), lane_.device());  // one switch, instead of one in each call
   for (auto& event : ready_) {
     cuda::wait_for(*lane_.runtime(), lane_.stream(), event);
     lane_.events().give_back(std::move(event));
@@ -60,9 +54,6 @@ void BucketMemory::reduce(double scale) {
   done_.record(lane_.stream());
 }
 
-void BucketMemory::hand_to(Stream user) {
-  const cuda::DeviceGuard guard(*lane_.runtime(), lane_.device());
-  cuda::wait_for(*lane_.runtime(), user, done_);
-}
+void BucketMemory::hand_to(Stream user) { cuda::wait_for(*lane_.runtime(), user, done_); }
 
 }  // namespace kolo::device

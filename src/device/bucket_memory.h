@@ -40,7 +40,7 @@ class BucketMemory {
  private:
   Lane& lane_;
   BucketShape shape_;
-  std::unique_ptr<RegisteredBuffer> memory_;
+  std::unique_ptr<RegisteredBuffer> memory_;  // what lies between gradients stays zero
   kernels::TensorTable table_;
   std::vector<void*> sources_;      // by slot; null: zeros
   std::vector<Stream> streams_;     // of this round's contributions, each once

@@ -10,14 +10,10 @@ Lane::Lane(LaneParts parts)
       stream_(parts_.runtime, parts_.device, cuda::Priority::high),
       events_(parts_.runtime, parts_.device) {}
 
-void Lane::order_after(Stream earlier) {
-  const cuda::DeviceGuard guard(*parts_.runtime, parts_.device);
-  events_.order(stream(), earlier);
-}
+void Lane::order_after(Stream earlier) { events_.order(stream(), earlier); }
 
 void Lane::order_before(Stream later) noexcept {
   try {
-    const cuda::DeviceGuard guard(*parts_.runtime, parts_.device);
     events_.order(later, stream());
   } catch (const std::exception&) {
   }
@@ -33,7 +29,6 @@ bool Lane::idle() const noexcept {
 
 void Lane::retire(std::shared_ptr<void> memory, Stream user) {
   order_after(user);
-  const cuda::DeviceGuard guard(*parts_.runtime, parts_.device);
   retired_.push_back({events_.take(), std::move(memory)});
   retired_.back().last.record(stream());
 }

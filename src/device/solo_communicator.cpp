@@ -3,7 +3,9 @@
 #include <thread>
 #include <utility>
 
+#include "base/deadline.h"
 #include "cuda/memory.h"
+#include "cuda/stream.h"
 #include "kolo/error.h"
 
 namespace kolo::device {
@@ -26,7 +28,8 @@ class SoloBuffer final : public RegisteredBuffer {
 
 class SoloCommunicator final : public Communicator {
  public:
-  SoloCommunicator(cuda::RuntimePtr runtime, int device) : runtime_(std::move(runtime)), device_(device) {}
+  SoloCommunicator(const cuda::RuntimePtr& runtime, int device)
+      : runtime_(runtime), device_(device), clearing_(runtime, device) {}
 
   [[nodiscard]] Rank rank() const noexcept override { return 0; }
   [[nodiscard]] int size() const noexcept override { return 1; }
@@ -49,10 +52,16 @@ class SoloCommunicator final : public Communicator {
   [[nodiscard]] std::unique_ptr<Operation> start_barrier() override { return std::make_unique<Nothing>(); }
 
   [[nodiscard]] std::vector<std::unique_ptr<RegisteredBuffer>> allocate(std::span<const std::size_t> sizes,
-                                                                        std::chrono::milliseconds) override {
+                                                                        std::chrono::milliseconds timeout) override {
     std::vector<std::unique_ptr<RegisteredBuffer>> buffers;
     for (const std::size_t bytes : sizes) {
       buffers.push_back(std::make_unique<SoloBuffer>(cuda::DeviceBuffer(runtime_, device_, bytes)));
+      cuda::fill_zero(*runtime_, buffers.back()->data().data(), bytes, clearing_.view());
+    }
+    const base::Deadline deadline(timeout);
+    while (!clearing_.idle()) {
+      if (deadline.passed()) throw TimeoutError({}, "allocate: the device has not cleared new memory in time");
+      wait_for_activity(std::chrono::microseconds(10));
     }
     return buffers;
   }
@@ -63,19 +72,19 @@ class SoloCommunicator final : public Communicator {
 
  private:
   std::unique_ptr<Operation> copy(void* to, const void* from, std::size_t bytes, Stream stream) {
-    const cuda::DeviceGuard guard(*runtime_, device_);
-    if (to != from && bytes > 0) cuda::copy(*runtime_, to, from, bytes, stream);
+    if (to != from) cuda::copy(*runtime_, to, from, bytes, stream);
     return std::make_unique<Nothing>();
   }
 
   cuda::RuntimePtr runtime_;
   int device_;
+  cuda::OwnStream clearing_;
 };
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_solo(cuda::RuntimePtr runtime, int device) {
-  return std::make_unique<SoloCommunicator>(std::move(runtime), device);
+std::unique_ptr<Communicator> make_solo(const cuda::RuntimePtr& runtime, int device) {
+  return std::make_unique<SoloCommunicator>(runtime, device);
 }
 
 }  // namespace kolo::device

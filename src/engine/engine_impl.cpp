@@ -56,7 +56,7 @@ void check(const Request& request, int size, Rank rank) {
   if (reads && bytes > 0 && request.input == nullptr) fail("input is a null pointer");
   if (!std::isfinite(request.prescale) || !std::isfinite(request.postscale)) fail("a scale is not finite");
   const bool scaled = request.prescale != 1.0 || request.postscale != 1.0;
-  const bool floating = request.dtype <= DType::bf16;
+  const bool floating = is_floating(request.dtype);
   if (request.kind == RequestKind::allreduce && scaled && !floating) fail("scales need a floating-point dtype");
   if (!request.stream.on_host()) fail("its memory is on a device; this build has no device backend");
 }
@@ -77,7 +77,7 @@ void check(const std::vector<GradientInfo>& table, const ReducerOptions& options
   const bool scaled = options.prescale != 1.0 || options.postscale != 1.0;
   for (const auto& row : table) {
     if (row.dtype > DType::boolean) throw UsageError("gradient '" + row.name + "': a dtype that kolo does not know");
-    if (scaled && row.dtype > DType::bf16) {
+    if (scaled && !is_floating(row.dtype)) {
       throw UsageError("gradient '" + row.name + "': scales need a floating-point dtype");
     }
     if (row.on_device && options.device < 0) {

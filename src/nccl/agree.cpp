@@ -76,7 +76,7 @@ void check_sharing(const std::vector<RankFacts>& ranks) {
     if (alone || (ranks[r].shares && ranks[other->second].shares)) continue;
     throw UsageError("ranks " + std::to_string(other->second) + " and " + std::to_string(r) + " are both on device " +
                      ranks[r].device + " of " + ranks[r].host +
-                     "; start at most as many ranks on a host as it has devices. KOLO_SHARED_DEVICE=1 allows it all "
+                     "; start at most as many ranks on a host as it has devices. KOLO_SHARED_DEVICE=on allows it all "
                      "the same: for tests, as it is very slow");
   }
 }

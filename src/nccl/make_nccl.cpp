@@ -58,18 +58,15 @@ RankFacts facts_of(const NcclParts& parts, const Environment& environment) {
   return facts;
 }
 
-std::string cuda_text(int version) {
-  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
-}
-
 std::string start_line(const std::vector<RankFacts>& ranks, const NcclParts& parts, const std::string& network) {
   std::map<std::string, std::string> hosts;
   for (const RankFacts& each : ranks) {
     std::string& devices = hosts[each.host];
     devices += (devices.empty() ? "" : " ") + each.device;
   }
-  std::string text = parts.library->describe() + ", CUDA " + cuda_text(ranks[0].runtime) + " on a driver for " +
-                     cuda_text(ranks[0].driver) + "; " + std::to_string(ranks.size()) + " ranks:";
+  std::string text = parts.library->describe() + ", CUDA " + cuda::version_text(ranks[0].runtime) +
+                     " on a driver for " + cuda::version_text(ranks[0].driver) + "; " + std::to_string(ranks.size()) +
+                     " ranks:";
   for (const auto& [host, devices] : hosts) text += " " + host + " (" + devices + ")";
   return text + "; between hosts " + network;
 }

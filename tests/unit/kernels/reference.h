@@ -23,10 +23,6 @@ inline std::vector<const HostKernels*> usable_kernels() {
   return usable;
 }
 
-inline bool is_floating(DType dtype) {
-  return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::f16 || dtype == DType::bf16;
-}
-
 template <class T>
 T read(const std::byte* from) {
   T value;

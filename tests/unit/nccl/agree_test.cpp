@@ -79,9 +79,9 @@ TEST(Agree, NamesWhatDiffers) {
 TEST(Agree, OneDeviceForEachRank) {
   std::vector<RankFacts> ranks{facts(0), facts(1), facts(2)};
   ranks[1].device = ranks[0].device;
-  expect_error<UsageError>(ranks, {"ranks 0 and 1 are both on device 0000:00:00.0 of host0", "KOLO_SHARED_DEVICE=1"});
+  expect_error<UsageError>(ranks, {"ranks 0 and 1 are both on device 0000:00:00.0 of host0", "KOLO_SHARED_DEVICE=on"});
   ranks[1].shares = true;
-  expect_error<UsageError>(ranks, {"KOLO_SHARED_DEVICE=1"});  // both must say so
+  expect_error<UsageError>(ranks, {"KOLO_SHARED_DEVICE=on"});  // both must say so
   ranks[0].shares = true;
   EXPECT_NO_THROW(check_agreement(ranks));
 }
