@@ -10,7 +10,8 @@ namespace kolo::base {
 [[nodiscard]] std::optional<std::string> get_environment(const std::string& name);
 // Every variable whose name starts with `prefix`, by its whole name.
 [[nodiscard]] std::map<std::string, std::string> get_environment_with_prefix(std::string_view prefix);
-// What children will find, for programs. REQUIRES: no other thread looks at the environment.
+// For libraries that read it in this process, and for children. Safe beside everything in this header; against
+// getenv() in code that is not kolo's there is no protection in any process.
 void set_environment(const std::string& name, const std::string& value);
 void unset_environment(const std::string& name);
 

@@ -16,7 +16,7 @@ using Environment = std::map<std::string, std::string>;
 
 [[nodiscard]] Environment nccl_environment();  // NCCL_* of this process
 // Sets what is wanted and returns what holds then. REQUIRES: before the first call of NCCL that makes anything, as NCCL
-// reads each variable once; no other thread looks at the environment.
+// reads each variable once. Changes nothing where all that is wanted is set already, as it is after the first time.
 Environment prepare_environment(bool shared_device, Rank rank);
 
 }  // namespace kolo::nccl

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+#include <vector>
+
 namespace kolo::base {
 namespace {
 
@@ -30,6 +33,25 @@ TEST(Environment, IsSetAndUnset) {
   unset_environment(name);
   EXPECT_FALSE(get_environment(name).has_value());
   EXPECT_FALSE(get_environment_with_prefix("").contains(name));
+}
+
+// Growing the environment moves it: whoever reads without a lock reads freed memory.
+TEST(Environment, IsReadWhileOthersSetIt) {
+  const auto name = [](int thread, int i) {
+    return "KOLO_TEST_ENVIRONMENT_" + std::to_string(thread) + "_" + std::to_string(i);
+  };
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&name, thread] {
+      for (int i = 0; i < 50; ++i) {
+        set_environment(name(thread, i), std::to_string(i));
+        EXPECT_EQ(get_environment(name(thread, i)), std::to_string(i));
+        EXPECT_TRUE(get_environment_with_prefix("").contains("PATH"));
+      }
+      for (int i = 0; i < 50; ++i) unset_environment(name(thread, i));
+    });
+  }
+  for (auto& thread : threads) thread.join();
 }
 
 }  // namespace
