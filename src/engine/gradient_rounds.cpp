@@ -232,8 +232,8 @@ void GradientRounds::finish(Stream user) {
     }
     if (negotiated) negotiate();
   } catch (...) {
-    // Buckets that were on their way still read what was contributed.
     if (host_.lane() != nullptr && !user.on_host()) host_.lane()->order_before(user);
+    release_contributors();
     end_round();
     throw;
   }
@@ -324,9 +324,23 @@ void GradientRounds::end_round() {
   finished_rounds_.fetch_add(1);
 }
 
+// Packs that are on their way still read what was contributed to a round that has failed: the streams that it came
+// from, in which its memory may be used again next, go on behind them.
+void GradientRounds::release_contributors() noexcept {
+  if (host_.lane() == nullptr) return;
+  const Contribution* last = nullptr;
+  for (const auto& each : contributions_) {
+    if (each.data == nullptr || each.ready.on_host()) continue;
+    if (last != nullptr && last->ready.handle == each.ready.handle) continue;
+    host_.lane()->order_before(each.ready);
+    last = &each;
+  }
+}
+
 // Buckets hold copies, or blocks that are not used again before the round is over. Whoever else reads the originals
 // does so after negotiating a round that has not failed, and this one will.
 void GradientRounds::let_go_of_contributions() {
+  release_contributors();
   std::fill(contributions_.begin(), contributions_.end(), Contribution{});
 }
 

@@ -133,6 +133,7 @@ class GradientRounds final : public GradientReducer {
   void wait_for_buckets();
   void negotiate();
   void end_round();
+  void release_contributors() noexcept;
   void check_index(std::size_t index) const;
   [[nodiscard]] bool dropped() const;
   [[nodiscard]] bool hopeless() const noexcept { return finished_rounds_.load() >= error_from_.load(); }

@@ -4,6 +4,7 @@
 
 #include "kolo/error.h"
 #include "torch/dtype.h"
+#include "torch/torch_device.h"
 
 namespace kolo {
 
@@ -14,13 +15,16 @@ void broadcast_parameters(Context& context, const NamedTensors& tensors, Rank ro
   verify_model(context, tensors);
   // The tables are equal on all ranks from here on, so that all ranks throw here or none does.
   for (const auto& [name, tensor] : tensors) {
-    if (!tensor.defined() || tensor.layout() != c10::kStrided || !tensor.device().is_cpu()) {
-      throw UsageError("tensor '" + name + "' is not a dense tensor of the CPU");
+    if (!tensor.defined() || tensor.layout() != c10::kStrided || !is_reducible(tensor.device())) {
+      throw UsageError("tensor '" + name + "' is not a dense tensor of the CPU or of a CUDA device");
     }
   }
   const c10::NoGradGuard no_grad;
   for (const auto& [name, tensor] : tensors) {
     at::Tensor flat = tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous();
+    if (!flat.is_cpu()) {
+      flat = flat.to(c10::kCPU);
+    }
     BroadcastOptions options;
     options.data = static_cast<std::byte*>(flat.mutable_data_ptr());
     options.bytes = flat.nbytes();

@@ -5,6 +5,11 @@
 #include <ATen/ops/empty_like.h>
 #include <c10/core/GradMode.h>
 
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
+
 #include "torch/sgd_update.h"
 
 namespace kolo {
@@ -14,7 +19,7 @@ namespace {
 constexpr std::int64_t kParallelElements = 1 << 16;
 
 bool same_layout(const at::Tensor& a, const at::Tensor& b) {
-  if (a.scalar_type() != b.scalar_type() || a.sizes() != b.sizes() || !b.device().is_cpu()) {
+  if (a.scalar_type() != b.scalar_type() || a.sizes() != b.sizes() || a.device() != b.device()) {
     return false;
   }
   for (std::int64_t dim = 0; dim < a.dim(); ++dim) {
@@ -48,17 +53,39 @@ void update_generic(const at::Tensor& weight, const at::Tensor& momentum, const 
   weight.add_(direction, -terms.lr);
 }
 
-void update(const at::Tensor& weight, const at::Tensor& momentum, const at::Tensor& gradient, const SgdTerms& terms) {
-  const bool flat = weight.device().is_cpu() && weight.is_non_overlapping_and_dense() &&
-                    gradient.layout() == c10::kStrided && same_layout(weight, gradient) &&
-                    (!momentum.defined() || same_layout(weight, momentum));
+// Of one type, and updated on the same terms.
+struct Batch {
+  std::vector<at::Tensor> weights;
+  std::vector<at::Tensor> gradients;
+  std::vector<at::Tensor> momenta;  // as many, or none
+
+  void add(const at::Tensor& weight, const at::Tensor& momentum, const at::Tensor& gradient) {
+    weights.push_back(weight);
+    gradients.push_back(gradient);
+    if (momentum.defined()) momenta.push_back(momentum);
+  }
+  void update(const SgdTerms& terms) const {
+    at::_fused_sgd_(weights, gradients, momenta, terms.weight_decay, momenta.empty() ? 0 : terms.momentum, terms.lr,
+                    terms.dampening, terms.nesterov, /*maximize=*/false, terms.first);
+  }
+};
+
+// Tensors of devices, by device, type, and whether it is the first step: launches are few where tensors are many.
+using DeviceBatches = std::map<std::tuple<c10::DeviceType, c10::DeviceIndex, c10::ScalarType, bool>, Batch>;
+
+void update(const at::Tensor& weight, const at::Tensor& momentum, const at::Tensor& gradient, const SgdTerms& terms,
+            DeviceBatches& batches) {
+  const bool flat = weight.is_non_overlapping_and_dense() && gradient.layout() == c10::kStrided &&
+                    same_layout(weight, gradient) && (!momentum.defined() || same_layout(weight, momentum));
   const auto type = weight.scalar_type();
-  if (!flat || (type != c10::kFloat && type != c10::kDouble)) {
+  if (flat && !weight.is_cpu()) {
+    batches[{weight.device().type(), weight.device().index(), type, terms.first}].add(weight, momentum, gradient);
+  } else if (!flat || (type != c10::kFloat && type != c10::kDouble)) {
     update_generic(weight, momentum, gradient, terms);
   } else if (weight.numel() >= kParallelElements && at::get_num_threads() > 1) {
-    const auto buffers = momentum.defined() ? std::vector<at::Tensor>{momentum} : std::vector<at::Tensor>{};
-    at::_fused_sgd_({weight}, {gradient}, buffers, terms.weight_decay, momentum.defined() ? terms.momentum : 0,
-                    terms.lr, terms.dampening, terms.nesterov, /*maximize=*/false, terms.first);
+    Batch batch;
+    batch.add(weight, momentum, gradient);
+    batch.update(terms);
   } else if (type == c10::kFloat) {
     update_flat<float>(weight, momentum, gradient, terms);
   } else {
@@ -79,6 +106,7 @@ at::Tensor FusedSGD::step(LossClosure closure) {
     const auto& options = static_cast<const torch::optim::SGDOptions&>(group.options());
     SgdTerms terms{options.lr(),           options.momentum(), options.dampening(),
                    options.weight_decay(), options.nesterov(), false};
+    DeviceBatches batches;
     for (const at::Tensor& weight : group.params()) {
       if (!weight.grad().defined()) {
         continue;
@@ -94,7 +122,11 @@ at::Tensor FusedSGD::step(LossClosure closure) {
         }
         momentum = static_cast<torch::optim::SGDParamState&>(*state).momentum_buffer();
       }
-      update(weight, momentum, weight.grad(), terms);
+      update(weight, momentum, weight.grad(), terms, batches);
+    }
+    for (const auto& [key, batch] : batches) {
+      terms.first = std::get<bool>(key);
+      batch.update(terms);
     }
   }
   return loss;

@@ -2,12 +2,14 @@
 
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/StreamGuard.h>
 
 #include <algorithm>
 
 #include "kolo/error.h"
 #include "torch/dtype.h"
 #include "torch/gradient_allocator.h"
+#include "torch/torch_device.h"
 
 namespace kolo {
 namespace {
@@ -21,14 +23,18 @@ std::vector<GradientInfo> table_of(const std::vector<std::shared_ptr<GradientSlo
   return table;
 }
 
-ReducerOptions reducer_options(const DistributedOptions& options) {
+ReducerOptions reducer_options(const DistributedOptions& options, const std::optional<c10::Device>& device) {
   if (options.op != ReduceOp::sum && options.op != ReduceOp::average) {
     throw UsageError("gradients are reduced by sum or average, not " + std::string(name_of(options.op)));
   }
   if (options.passes_per_step < 1) {
     throw UsageError("passes_per_step is " + std::to_string(options.passes_per_step) + "; it must be 1 or more");
   }
+  if (options.shared_gradients && device.has_value()) {
+    throw UsageError("shared_gradients is for gradients in the host's memory; parameters are on " + device->str());
+  }
   ReducerOptions result;
+  result.device = device.has_value() ? device->index() : -1;
   result.op = options.op;
   result.prescale = options.prescale;
   result.postscale = options.postscale;
@@ -63,8 +69,10 @@ GradientBinding::GradientBinding(Engine& engine, std::shared_ptr<torch::optim::O
                                  const NamedTensors& parameters, const DistributedOptions& options)
     : engine_(engine), optimizer_(std::move(optimizer)), options_(options) {
   names_.add(parameters);
-  take_table(trainable_parameters(*optimizer_, names_, Unnamed::refuse));
-  reducer_ = engine_.make_reducer(table_of(slots_), reducer_options(options_));
+  const auto trainable = trainable_parameters(*optimizer_, names_, Unnamed::refuse);
+  device_ = device_of(trainable);
+  take_table(trainable);
+  reducer_ = engine_.make_reducer(table_of(slots_), reducer_options(options_, device_));
   round_ = reducer_->round();
 }
 
@@ -91,10 +99,11 @@ void GradientBinding::detach() {
   for (const auto& slot : departed_) {
     GradientHook::remove(slot->parameter, slot->hook);
   }
-  const Slots last = std::move(departed_);
+  slots_ = std::move(departed_);
+  move_out();
+  const Slots last = std::move(slots_);
   for (const auto& slot : last) {
     stop_offering(*slot);
-    slot->move_out();
     slot->rescue_kept();
   }
   reducer_.reset();
@@ -143,11 +152,10 @@ void GradientBinding::begin_round() {
   if (began_) {
     return;
   }
-  for (const auto& slot : slots_) {
-    slot->move_out();
-  }
+  move_out();
   const auto parameters = trainable_parameters(*optimizer_, names_, Unnamed::invent);
   if (!table_is(parameters)) {
+    check_devices(parameters);
     take_table(parameters);
     attach();
     reducer_->change_table(table_of(slots_));
@@ -159,6 +167,9 @@ void GradientBinding::end_round(End end) noexcept {
   for (const auto& slot : slots_) {
     if (end == End::given_up) {
       slot->rescue_kept();
+    }
+    if (reader_.has_value()) {
+      slot->keep_for(*reader_);
     }
     slot->passes = 0;
     slot->contributed = false;
@@ -191,7 +202,7 @@ void GradientBinding::contribute(GradientSlot& slot, From from) {
   if (slot.in_place) {
     reducer_->contribute_in_place(slot.index, slot.kept.mutable_data_ptr());
   } else {
-    reducer_->contribute(slot.index, slot.kept.const_data_ptr());
+    reducer_->contribute(slot.index, slot.kept.const_data_ptr(), slot.ready_stream());
   }
   slot.contributed = true;
 }
@@ -205,8 +216,11 @@ void GradientBinding::sweep(const Slots& slots) {
 }
 
 void GradientBinding::finish() {
+  if (device_.has_value()) {
+    reader_ = current_stream(*device_);
+  }
   try {
-    reducer_->finish();
+    reducer_->finish(reader_.has_value() ? to_stream(*reader_) : Stream{});
   } catch (...) {
     end_round(End::given_up);
     throw;
@@ -241,6 +255,17 @@ void GradientBinding::publish(const Slots& slots) {
     if (reducer_->contributed(slot->index) && is_described_by(slot->parameter, slot->info)) {
       slot->publish(reducer_->gradient(slot->index));
     }
+  }
+}
+
+// In the stream in which the results are ready, and which the reducer waits for before it writes new ones.
+void GradientBinding::move_out() const {
+  c10::OptionalStreamGuard guard;
+  if (reader_.has_value()) {
+    guard.reset_stream(*reader_);
+  }
+  for (const auto& slot : slots_) {
+    slot->move_out();
   }
 }
 
@@ -285,6 +310,15 @@ bool GradientBinding::table_is(const std::vector<NamedParameter>& parameters) co
                     [](const NamedParameter& parameter, const std::shared_ptr<GradientSlot>& slot) {
                       return parameter.tensor.is_same(slot->parameter) && is_described_by(parameter.tensor, slot->info);
                     });
+}
+
+void GradientBinding::check_devices(const std::vector<NamedParameter>& parameters) const {
+  const auto device = device_of(parameters);
+  if (device.has_value() && device != device_) {
+    throw UsageError("parameters are on " + device->str() + ", and were on " +
+                     (device_.has_value() ? device_->str() : std::string("the host")) +
+                     " when the optimizer was wrapped: move the model first, wrap it then");
+  }
 }
 
 // Makes the slots follow the table. A tensor keeps its slot, and its hook, as long as it takes part. Returns the slots
@@ -334,9 +368,8 @@ void GradientBinding::reduce_newcomers() {
   if (!joined) {
     return;
   }
-  for (const auto& slot : slots_) {
-    slot->move_out();
-  }
+  check_devices(parameters);
+  move_out();
   const Slots newcomers = take_table(parameters);
   attach();
   reducer_->change_table(table_of(slots_));

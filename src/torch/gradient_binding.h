@@ -9,11 +9,18 @@
 // With shared gradients, autograd makes the larger ones in memory of the reducer (GradientAllocator); what lies there,
 // and is nobody else's too, is contributed in place and needs neither a copy nor a view.
 //
+// On a device: a hook contributes behind the stream that is current in it, which autograd has made that of the
+// gradient; results are ready in the stream that is current where the round is closed, and are moved out in that
+// stream.
+//
 // The reducer's memory holds last round's results until the first contribution of the next one. Whoever still looks at
 // them then gets a private copy just before (GradientSlot::move_out).
+#include <c10/core/Stream.h>
+
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,6 +63,8 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   void teach_allocator(const GradientSlot& slot) const;
   void stop_offering(const GradientSlot& slot) const;
   void publish(const Slots& slots);
+  void move_out() const;
+  void check_devices(const std::vector<NamedParameter>& parameters) const;
   [[nodiscard]] bool table_is(const std::vector<NamedParameter>& parameters) const;
   Slots take_table(const std::vector<NamedParameter>& parameters);
   void reduce_newcomers();
@@ -68,7 +77,9 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   Slots slots_;     // in the reducer's order
   Slots departed_;  // left the table; their hooks are taken off when none is running
   std::unique_ptr<GradientReducer> reducer_;
-  std::mutex mutex_;  // hooks run on whichever thread calls backward()
+  std::optional<c10::Device> device_;  // of the parameters that are not in the host's memory
+  std::optional<c10::Stream> reader_;  // there, of whoever closed the last round
+  std::mutex mutex_;                   // hooks run on whichever thread calls backward()
   std::uint64_t round_ = 0;
   std::uint64_t offered_ = 0;  // the generation whose memory gradients are made in
   bool began_ = false;         // something was contributed in this round

@@ -2,22 +2,43 @@
 
 #include <ATen/ops/from_blob.h>
 #include <c10/core/CPUAllocator.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <cstring>
 
 #include "torch/dtype.h"
+#include "torch/torch_device.h"
 
 namespace kolo {
 
 namespace {
 
-// Swaps the memory under the storage, not the tensor: every tensor that shares the storage follows.
-void make_private(const at::Storage& storage) {
-  at::DataPtr copy = c10::GetCPUAllocator()->allocate(storage.nbytes());
-  std::memcpy(copy.get(), storage.data(), storage.nbytes());
-  storage.set_data_ptr_noswap(std::move(copy));
+at::Tensor tensor_at(void* memory, const GradientInfo& info, const c10::Device& device) {
+  return at::for_blob(memory, info.sizes)
+      .strides(info.strides)
+      .options(at::TensorOptions().dtype(to_scalar_type(info.dtype)).device(device))
+      .target_device(device)
+      .make_tensor();
 }
+
+at::DataPtr copy_of(const at::Storage& storage) {
+  if (storage.device().is_cpu()) {
+    at::DataPtr copy = c10::GetCPUAllocator()->allocate(storage.nbytes());
+    std::memcpy(copy.get(), storage.data(), storage.nbytes());
+    return copy;
+  }
+  GradientInfo bytes;
+  bytes.dtype = DType::u8;
+  bytes.sizes = {static_cast<std::int64_t>(storage.nbytes())};
+  bytes.strides = {1};
+  const c10::NoGradGuard no_grad;
+  const at::Tensor copy = tensor_at(storage.mutable_data(), bytes, storage.device()).clone();
+  return copy.storage().set_data_ptr(at::DataPtr(nullptr, storage.device()));
+}
+
+// Swaps the memory under the storage, not the tensor: every tensor that shares the storage follows.
+void make_private(const at::Storage& storage) { storage.set_data_ptr_noswap(copy_of(storage)); }
 
 }  // namespace
 
@@ -39,9 +60,26 @@ void GradientSlot::publish_view(std::span<std::byte> memory) {
                         view_.storage().use_count() == 1 && view_.const_data_ptr() == memory.data() &&
                         view_.sizes() == info.sizes && view_.strides() == info.strides;
   if (!reusable) {
-    view_ = at::from_blob(memory.data(), info.sizes, info.strides,
-                          at::TensorOptions().dtype(to_scalar_type(info.dtype)).device(c10::kCPU));
+    view_ = tensor_at(memory.data(), info, parameter.device());
     in_kolo_memory_ = true;
+  }
+}
+
+Stream GradientSlot::ready_stream() const {
+  if (kept.is_cpu()) {
+    return {};
+  }
+  const c10::Stream stream = current_stream(kept.device());
+  kolo::keep_for(kept, stream);
+  return to_stream(stream);
+}
+
+void GradientSlot::keep_for(const c10::Stream& stream) const noexcept {
+  try {
+    if (kept.defined()) {
+      kolo::keep_for(kept, stream);
+    }
+  } catch (...) {  // a device that is lost gives nobody memory any more
   }
 }
 

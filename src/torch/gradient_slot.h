@@ -1,6 +1,7 @@
 #pragma once
 // One parameter of the table: its hook, what it has contributed to the running round, and its view of the last result.
 #include <ATen/core/Tensor.h>
+#include <c10/core/Stream.h>
 #include <c10/util/intrusive_ptr.h>
 #include <torch/csrc/autograd/function_hook.h>
 
@@ -34,8 +35,13 @@ class GradientSlot {
   // Makes param.grad() the reduced gradient, which is in `memory`: what was contributed, if that is where it lies, else
   // a view. Reuses last round's view when nobody else holds it.
   void publish(std::span<std::byte> memory);
+  // On a device: behind what is enqueued in the calling thread's stream. `kept` stays for it until that has passed.
+  [[nodiscard]] Stream ready_stream() const;
+  // `stream` is behind the last that reads `kept`.
+  void keep_for(const c10::Stream& stream) const noexcept;
   // Before kolo's memory is written again: whoever still holds last round's view (param.grad() itself, a tensor kept by
-  // the user, a view of it) gets a private copy under it, without noticing.
+  // the user, a view of it) gets a private copy under it, without noticing. On a device: in the calling thread's
+  // stream.
   void move_out();
   // A round was given up in which kolo may write to `kept`: a peer that has been away may still do so. Its contents,
   // whatever they are by now, go to private memory; without memory for that, param.grad() becomes undefined.

@@ -7,6 +7,7 @@
 
 #include "kolo/error.h"
 #include "torch/dtype.h"
+#include "torch/torch_device.h"
 
 namespace kolo {
 namespace {
@@ -25,13 +26,15 @@ Request request_for(const at::Tensor& dense, std::string name, RequestKind kind)
 }
 
 void require_dense(const at::Tensor& tensor, const std::string& name) {
-  if (!tensor.defined() || tensor.layout() != c10::kStrided || !tensor.device().is_cpu()) {
-    throw UsageError("tensor '" + name + "' is not a dense tensor of the CPU");
+  if (!tensor.defined() || tensor.layout() != c10::kStrided || !is_reducible(tensor.device())) {
+    throw UsageError("tensor '" + name + "' is not a dense tensor of the CPU or of a CUDA device");
   }
 }
 
+// In the host's memory, each element once. Of a device it is a copy, for which the host waits.
 at::Tensor dense_form(const at::Tensor& tensor) {
-  return tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous();
+  const at::Tensor dense = tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous();
+  return dense.is_cpu() ? dense : dense.to(c10::kCPU);
 }
 
 }  // namespace
@@ -81,7 +84,7 @@ at::Tensor allgather(Context& context, const at::Tensor& tensor, std::string nam
     throw UsageError("tensor '" + name + "' has no dimension to gather along; use unsqueeze(0)");
   }
   const c10::NoGradGuard no_grad;
-  const at::Tensor dense = tensor.contiguous();
+  const at::Tensor dense = dense_form(tensor.contiguous());
   Request request = request_for(dense, std::move(name), RequestKind::allgather);
   request.strides.clear();
   Work work = context.engine().submit(std::move(request));
@@ -97,7 +100,7 @@ at::Tensor allgather(Context& context, const at::Tensor& tensor, std::string nam
   if (!bytes.empty()) {
     std::memcpy(gathered.mutable_data_ptr(), bytes.data(), bytes.size());
   }
-  return gathered;
+  return gathered.to(tensor.device());
 }
 
 std::vector<double> allreduce_metrics(Context& context, std::vector<double> values, std::string name, ReduceOp op) {

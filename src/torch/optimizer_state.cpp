@@ -18,10 +18,20 @@ std::string saved(const torch::optim::Optimizer& optimizer) {
   return bytes.str();
 }
 
+// Where a rank wants its state, wherever the root had it.
+std::optional<c10::Device> home_of(const torch::optim::Optimizer& optimizer) {
+  for (const auto& group : optimizer.param_groups()) {
+    if (!group.params().empty()) {
+      return group.params().front().device();
+    }
+  }
+  return std::nullopt;
+}
+
 void load(torch::optim::Optimizer& optimizer, const std::string& bytes) {
   std::istringstream stream(bytes);
   torch::serialize::InputArchive archive;
-  archive.load_from(stream);
+  archive.load_from(stream, home_of(optimizer));
   optimizer.state().clear();
   optimizer.load(archive);
 }

@@ -4,6 +4,7 @@
 
 #include "kolo/error.h"
 #include "torch/dtype.h"
+#include "torch/torch_device.h"
 
 namespace kolo {
 namespace {
@@ -82,20 +83,41 @@ GradientInfo describe_gradient(const NamedParameter& parameter) {
   if (c10::isComplexType(tensor.scalar_type())) {
     refuse("is complex; make it real with view_as_real()");
   }
-  if (!tensor.device().is_cpu()) {
-    refuse("is on device " + tensor.device().str() + "; this build of kolo reduces memory of the CPU only");
+  if (!is_reducible(tensor.device())) {
+    refuse("is on device " + tensor.device().str() + "; kolo reduces memory of the CPU and of CUDA devices");
   }
   GradientInfo info;
   info.name = parameter.name;
   info.sizes = tensor.sizes().vec();
   info.strides = gradient_strides(tensor);
   info.dtype = to_dtype(tensor.scalar_type(), parameter.name);
+  info.on_device = !tensor.is_cpu();
   return info;
 }
 
+std::optional<c10::Device> device_of(const std::vector<NamedParameter>& parameters) {
+  const NamedParameter* first = nullptr;
+  for (const auto& parameter : parameters) {
+    if (parameter.tensor.is_cpu()) {
+      continue;
+    }
+    if (first == nullptr) {
+      first = &parameter;
+    } else if (parameter.tensor.device() != first->tensor.device()) {
+      throw UsageError("a rank works with one device: parameter '" + first->name + "' is on " +
+                       first->tensor.device().str() + ", '" + parameter.name + "' is on " +
+                       parameter.tensor.device().str());
+    }
+  }
+  if (first == nullptr) {
+    return std::nullopt;
+  }
+  return first->tensor.device();
+}
+
 bool is_described_by(const at::Tensor& parameter, const GradientInfo& info) {
-  return parameter.layout() == c10::kStrided && parameter.scalar_type() == to_scalar_type(info.dtype) &&
-         parameter.sizes() == info.sizes &&
+  return parameter.layout() == c10::kStrided && parameter.is_cpu() != info.on_device &&
+         parameter.scalar_type() == to_scalar_type(info.dtype) && parameter.sizes() == info.sizes &&
          (parameter.strides() == info.strides || gradient_strides(parameter) == info.strides);
 }
 

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <torch/optim/optimizer.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -38,8 +39,12 @@ enum class Unnamed { refuse, invent };  // invent: "param_group.<group>.<positio
 [[nodiscard]] std::vector<NamedParameter> trainable_parameters(const torch::optim::Optimizer& optimizer,
                                                                const ParameterNames& names, Unnamed unnamed);
 
-// Throws UsageError naming the parameter when kolo cannot reduce its gradient: sparse, complex, not on the CPU.
+// Throws UsageError naming the parameter when kolo cannot reduce its gradient: sparse, complex, on another kind of
+// device.
 [[nodiscard]] GradientInfo describe_gradient(const NamedParameter& parameter);
+
+// The one that those not in the host's memory are on. Throws UsageError naming two that are not on the same.
+[[nodiscard]] std::optional<c10::Device> device_of(const std::vector<NamedParameter>& parameters);
 
 // Whether describe_gradient(tensor) would be `info`, the name apart.
 [[nodiscard]] bool is_described_by(const at::Tensor& parameter, const GradientInfo& info);

@@ -17,13 +17,13 @@ void verify_model(Context& context, const NamedTensors& tensors);
 void verify_model(Context& context, const torch::nn::Module& module);
 
 // Gives every rank the root's values, in place, after verify_model. Throws UsageError on every rank for a tensor that
-// is undefined, or not a dense one of the CPU.
+// is undefined, not dense, or neither of the CPU nor of a CUDA device. Tensors of devices go through the host's memory.
 void broadcast_parameters(Context& context, const NamedTensors& tensors, Rank root = 0);
 void broadcast_parameters(Context& context, const torch::nn::Module& module, Rank root = 0);
 
 // Gives every rank the root's optimizer state (momentum, step counts, ...) and options (learning rate, ...). Touches no
-// weight. Works for every optimizer that torch can save. Throws MismatchError on every rank when the root's state
-// cannot be saved or does not fit a rank's optimizer.
+// weight. State goes where the optimizer's first parameter is. Works for every optimizer that torch can save. Throws
+// MismatchError on every rank when the root's state cannot be saved or does not fit a rank's optimizer.
 void broadcast_optimizer_state(Context& context, torch::optim::Optimizer& optimizer, Rank root = 0);
 
 }  // namespace kolo

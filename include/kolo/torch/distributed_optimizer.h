@@ -45,8 +45,8 @@ class GradientBinding;
 class DistributedOptimizer {
  public:
   // Every parameter of `optimizer` that requires a gradient must be named; a name may be there twice for one shared
-  // tensor. Names of other tensors are ignored. Throws UsageError (unnamed, sparse, complex or not on the CPU),
-  // MismatchError (ranks differ).
+  // tensor. Names of other tensors are ignored. On a device if they are there by now, one a rank. Throws
+  // UsageError (unnamed, sparse, complex, on several devices or another kind of one), MismatchError (ranks differ).
   DistributedOptimizer(Context& context, std::shared_ptr<torch::optim::Optimizer> optimizer,
                        const NamedTensors& parameters, DistributedOptions options = {});
   DistributedOptimizer(Context& context, std::shared_ptr<torch::optim::Optimizer> optimizer,
@@ -69,7 +69,8 @@ class DistributedOptimizer {
   // Throws what GradientReducer::finish throws; the weights are then as they were.
   at::Tensor step(const torch::optim::Optimizer::LossClosure& closure = nullptr);
   // Closes the round: afterwards param.grad() is the reduced gradient on every rank, to be clipped or looked at before
-  // step().
+  // step(). On a device: ready in the stream that is current here, as with step(), and the host waits for other hosts
+  // only.
   void synchronize();
   void zero_grad(bool set_to_none = true);
 

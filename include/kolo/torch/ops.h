@@ -27,6 +27,8 @@ class TensorWork {
 };
 
 // In place. Do not touch the tensor before wait() has returned. Throw UsageError for sparse and complex tensors.
+// Tensors of devices go through the host's memory: the call waits for the current stream, and the result is ready in
+// the stream that is current in wait().
 [[nodiscard]] TensorWork allreduce_async(Context& context, at::Tensor tensor, std::string name,
                                          ReduceOp op = ReduceOp::average);
 [[nodiscard]] TensorWork broadcast_async(Context& context, at::Tensor tensor, std::string name, Rank root = 0);

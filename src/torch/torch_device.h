@@ -1,0 +1,20 @@
+#pragma once
+// Devices as torch knows them: by what each backend has registered with c10. So kolo links nothing of CUDA's, and works
+// with every backend that hands out streams of the CUDA runtime.
+#include <ATen/core/Tensor.h>
+#include <c10/core/Stream.h>
+
+#include "kolo/stream.h"
+
+namespace kolo {
+
+// Memory of the host, or of a device that kolo can reduce on.
+[[nodiscard]] bool is_reducible(const c10::Device& device) noexcept;
+// The stream in which the calling thread enqueues on `device`, which is not the host.
+[[nodiscard]] c10::Stream current_stream(const c10::Device& device);
+[[nodiscard]] Stream to_stream(const c10::Stream& stream);
+// `stream` uses the tensor: its memory is given to nobody else before what is enqueued there, when the tensor goes, has
+// passed. Nothing for memory of the host, and for memory that is not the caching allocator's.
+void keep_for(const at::Tensor& tensor, const c10::Stream& stream);
+
+}  // namespace kolo
