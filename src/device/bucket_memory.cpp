@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kernels/pack.h"
+#include "telemetry/range.h"
 
 namespace kolo::device {
 
@@ -35,6 +36,7 @@ void BucketMemory::seal() {
 }
 
 void BucketMemory::reduce(double scale) {
+  const telemetry::Range range("kolo: reduce bucket", shape_.bytes);
   const cuda::DeviceGuard guard(*lane_.runtime(), lane_.device());  // one switch, instead of one in each call
   for (auto& event : ready_) {
     cuda::wait_for(*lane_.runtime(), lane_.stream(), event);

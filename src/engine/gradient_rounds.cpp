@@ -7,6 +7,7 @@
 #include "engine/host_bucket.h"
 #include "engine/signature.h"
 #include "kolo/error.h"
+#include "telemetry/range.h"
 
 namespace kolo::engine {
 namespace {
@@ -214,6 +215,7 @@ bool GradientRounds::dropped() const {
 }
 
 void GradientRounds::finish(Stream user) {
+  const telemetry::Range range("kolo: finish round", round_);
   owner_.store(std::this_thread::get_id());
   close_round();
   bool negotiated = !frozen_;
