@@ -6,6 +6,7 @@
 //   ring, 8 segments a block                      bytes x beta
 //   halving and doubling, 8 segments a block      rounds x alpha + bytes x beta x partner_factor
 //   recursive doubling, 8 segments                rounds x (alpha + bytes x beta x whole_factor)
+//   direct, one element, all ranks of a host      sync
 //   a sum of two arrays in the cache              bytes x gamma
 #include "comm/measure_costs.h"
 
@@ -52,7 +53,7 @@ double median_us(int trials, const std::function<void()>& body) {
 class Meter {
  public:
   Meter(const AlgorithmicParts& parts, const base::Deadline& deadline, std::vector<float>& memory)
-      : parts_(parts), deadline_(deadline), memory_(memory) {
+      : parts_(parts), shared_memory_(parts.shared_memory), deadline_(deadline), memory_(memory) {
     parts_.shared_memory = nullptr;
     memory_.assign(kMembers * stream() / sizeof(float), 0.0F);
   }
@@ -81,6 +82,18 @@ class Meter {
         time(*group, Algorithm::recursive_doubling, stream(), kLongTrials) / rounds - seen.alpha_us;
     seen.whole_factor = whole_time / (static_cast<double>(stream()) * sharing * seen.beta_us);
     return seen;
+  }
+
+  // One meeting of a host's ranks on counters in shared memory; 0: they have none.
+  double meeting(transport::Transport& whole, const std::vector<Rank>& host) {
+    if (shared_memory_ == nullptr || host.size() < 2) return 0;
+    const auto subset = transport::make_subset(whole, host);
+    AlgorithmicParts parts = parts_;
+    parts.transport = subset.get();
+    parts.shared_memory = shared_memory_;
+    parts.hosts = 1;
+    const auto group = make_algorithmic(parts);
+    return time(*group, Algorithm::direct, sizeof(float), kShortTrials);
   }
 
   // The largest of all ranks' values.
@@ -124,6 +137,7 @@ class Meter {
   }
 
   AlgorithmicParts parts_;
+  transport::SharedMemory* shared_memory_;
   const base::Deadline& deadline_;
   std::vector<float>& memory_;
 };
@@ -173,9 +187,10 @@ CostConstants measure_costs(const HierarchicalParts& parts, std::vector<float>& 
   const Seen network = meter.links(whole, lane, static_cast<int>(lanes));
   all->barrier(meter.left());
   const Seen host = meter.links(whole, neighbours, 1);
+  const double sync = meter.meeting(whole, neighbours);
   const Seen& seen = lane.size() > 1 ? network : host;
-  double values[] = {network.alpha_us, network.beta_us,   host.alpha_us,      host.beta_us,
-                     gamma_us(),       seen.whole_factor, seen.partner_factor};
+  double values[] = {network.alpha_us, network.beta_us,   host.alpha_us,       host.beta_us,
+                     gamma_us(),       seen.whole_factor, seen.partner_factor, sync};
   meter.agree(*all, values);
 
   CostConstants constants = fixed_costs();
@@ -187,6 +202,7 @@ CostConstants measure_costs(const HierarchicalParts& parts, std::vector<float>& 
   take(values[4], 1e-6, constants.gamma_us);
   take(values[5], 1.0, constants.whole_factor);
   take(values[6], 1.0, constants.partner_factor);
+  take(values[7], 0.01, constants.sync_us);
   return constants;
 }
 

@@ -54,8 +54,8 @@ std::string words_of(const LinkCosts& link) {
 
 std::string describe(const CostConstants& constants) {
   return std::string(constants.measured ? "measured" : "fixed") + " costs: between hosts " +
-         words_of(constants.network) + "; in a host " + words_of(constants.host) +
-         printed("; reducing %.3g ns a byte", constants.gamma_us * 1e3) +
+         words_of(constants.network) + "; in a host " + words_of(constants.host) + ", to meet " +
+         time_of(constants.sync_us) + printed("; reducing %.3g ns a byte", constants.gamma_us * 1e3) +
          printed("; whole messages x %.3g", constants.whole_factor) +
          printed(", changing partners x %.3g", constants.partner_factor);
 }

@@ -24,6 +24,12 @@ using Hosts = std::vector<std::vector<Rank>>;
 struct Group {
   explicit Group(Hosts ranks) : hosts(std::move(ranks)) {
     for (const auto& host : hosts) size += static_cast<int>(host.size());
+    shared.resize(static_cast<std::size_t>(size));
+    for (const auto& host : hosts) {
+      if (host.size() < 2) continue;
+      auto memories = transport::make_inproc_shared_memory(static_cast<int>(host.size()));
+      for (std::size_t i = 0; i < host.size(); ++i) shared[static_cast<std::size_t>(host[i])] = std::move(memories[i]);
+    }
     transports = transport::make_inproc(size);
     counters = std::vector<telemetry::Counters>(transports.size());
     memory.resize(transports.size());
@@ -32,6 +38,7 @@ struct Group {
     const auto r = static_cast<std::size_t>(rank);
     comm::HierarchicalParts made;
     made.whole.transport = transports[r].get();
+    made.whole.shared_memory = shared[r].get();
     made.whole.counters = &counters[r];
     made.whole.tag_count = 256;
     made.whole.timeout = timeout;
@@ -40,7 +47,8 @@ struct Group {
   }
   Hosts hosts;
   int size = 0;
-  std::vector<std::vector<float>> memory;  // outlives the transports
+  std::vector<std::vector<float>> memory;                        // outlives the transports
+  std::vector<std::unique_ptr<transport::SharedMemory>> shared;  // of a host's ranks; null where there is one
   std::vector<std::unique_ptr<transport::Transport>> transports;
   std::vector<telemetry::Counters> counters;
 };
@@ -58,6 +66,7 @@ TEST_P(MeasuredCosts, AreEqualOnAllRanks) {
     EXPECT_EQ(other.network.beta_us, first.network.beta_us);
     EXPECT_EQ(other.host.alpha_us, first.host.alpha_us);
     EXPECT_EQ(other.host.beta_us, first.host.beta_us);
+    EXPECT_EQ(other.sync_us, first.sync_us);
     EXPECT_EQ(other.gamma_us, first.gamma_us);
     EXPECT_EQ(other.whole_factor, first.whole_factor);
     EXPECT_EQ(other.partner_factor, first.partner_factor);
@@ -78,8 +87,10 @@ TEST_P(MeasuredCosts, AreOfTheLinksThereAre) {
   for (const auto& host : group.hosts) crowded = crowded || host.size() > 1;
   EXPECT_EQ(seen.network.beta_us == fixed.network.beta_us, group.hosts.size() == 1);
   EXPECT_EQ(seen.host.beta_us == fixed.host.beta_us, !crowded);
+  EXPECT_EQ(seen.sync_us == fixed.sync_us, !crowded);
   EXPECT_NE(seen.gamma_us, fixed.gamma_us);
-  for (const double value : {seen.network.alpha_us, seen.network.beta_us, seen.host.alpha_us, seen.host.beta_us}) {
+  for (const double value :
+       {seen.network.alpha_us, seen.network.beta_us, seen.host.alpha_us, seen.host.beta_us, seen.sync_us}) {
     EXPECT_GT(value, 0);
     EXPECT_LT(value, 1e6);
   }
