@@ -2,7 +2,7 @@ kolo_test(unit.kernels SOURCES kernels/reduce_test.cpp kernels/scale_copy_test.c
 # Device code, run on the host; sgd_update.cpp is what its SGD is compared with.
 kolo_test(unit.kernels.device LABELS unit
   SOURCES kernels/adamw_test.cpp kernels/device_image_test.cpp kernels/device_run_test.cpp kernels/find_nonfinite_test.cpp
-    kernels/images_test.cpp kernels/pack_test.cpp kernels/scale_test.cpp kernels/sgd_test.cpp kernels/table_layout_test.cpp
+    kernels/images_test.cpp kernels/pack_test.cpp kernels/run_on_host.cpp kernels/scale_test.cpp kernels/sgd_test.cpp kernels/table_layout_test.cpp
     ${kolo_SOURCE_DIR}/src/torch/sgd_update.cpp)
 # As in the library: every operation is rounded.
 target_compile_options(unit.kernels.device PRIVATE -ffp-contract=off)
@@ -10,7 +10,8 @@ set_source_files_properties(kernels/device_image_test.cpp PROPERTIES
   COMPILE_DEFINITIONS "KOLO_DEVICE_IMAGE_FILE=\"$<$<BOOL:${KOLO_HAVE_CUDA}>:${KOLO_DEVICE_IMAGE_FILE}>\"")
 # Launches, on the simulated device.
 kolo_test(unit.kernels.launch LABELS unit
-  SOURCES kernels/launch_test.cpp kernels/tensor_table_test.cpp ${kolo_SOURCE_DIR}/src/torch/sgd_update.cpp
+  SOURCES kernels/launch_results_test.cpp kernels/launch_test.cpp kernels/simulated_launch_device.cpp
+    kernels/tensor_table_test.cpp ${kolo_SOURCE_DIR}/src/torch/sgd_update.cpp
   LINK kolo_simulated_device)
 target_compile_options(unit.kernels.launch PRIVATE -ffp-contract=off)
 if(KOLO_HAVE_CUDA)

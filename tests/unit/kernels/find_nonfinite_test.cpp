@@ -19,9 +19,9 @@ double largest(DType dtype) {
 }
 
 std::uint32_t flag_of(const std::byte* data, std::size_t count, DType dtype, const Grid& grid) {
-  std::uint32_t flag = kBefore;
-  run_kernel("kolo_find_nonfinite", FindNonfiniteArguments{data, count, &flag, dtype}, grid);
-  return flag;
+  KernelValue<std::uint32_t> flag(kBefore);
+  run_kernel("kolo_find_nonfinite", FindNonfiniteArguments{data, count, flag.get(), dtype}, grid);
+  return *flag;
 }
 
 TEST(FindNonfinite, FiniteValuesLeaveTheFlagAsItIs) {
@@ -61,7 +61,7 @@ TEST(FindNonfinite, OneElementAnywhereIsFound) {
 
 // What lies beside the run is nobody's business.
 TEST(FindNonfinite, LooksAtNothingElse) {
-  std::vector<float> values(66, std::numeric_limits<float>::infinity());
+  std::pmr::vector<float> values(66, std::numeric_limits<float>::infinity());
   for (std::size_t i = 1; i < 65; ++i) values[i] = 1;
   const auto* run = reinterpret_cast<const std::byte*>(values.data() + 1);
   for (const Grid& grid : kGrids) EXPECT_EQ(flag_of(run, 64, DType::f32, grid), kBefore);

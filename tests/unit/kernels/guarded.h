@@ -1,11 +1,13 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <memory_resource>
 #include <vector>
 
 namespace kolo::kernels::test {
 
-// Memory at a chosen place after a 64-byte line, with bytes on both sides that must not change.
+// Memory at a chosen place after a 64-byte line, with bytes on both sides that must not change. Of the default memory
+// resource, as all that these tests hand to kernels: see host_table.h.
 class Guarded {
  public:
   Guarded(std::size_t bytes, std::size_t misalignment)
@@ -24,7 +26,7 @@ class Guarded {
  private:
   static constexpr std::size_t kGuard = 64;
   static constexpr std::byte kMark{0xa5};
-  std::vector<std::byte> memory_;
+  std::pmr::vector<std::byte> memory_;
   std::size_t bytes_;
   std::size_t start_ = 0;
 };

@@ -27,7 +27,6 @@ std::ostream& operator<<(std::ostream& out, const Case& c) {
 }
 
 constexpr std::uint32_t kImages = 3;
-constexpr std::byte kFlips[kImages] = {std::byte{0}, std::byte{1}, std::byte{255}};
 constexpr float kFactor[3] = {1.0F / (255 * 0.229F), 1.0F / (255 * 0.224F), 1.0F / (255 * 0.225F)};
 constexpr float kShift[3] = {-0.485F / 0.229F, -0.456F / 0.224F, -0.406F / 0.225F};
 
@@ -36,8 +35,9 @@ void check(const Case& c) {
   std::mt19937_64 random(values);
   Guarded pixels(values, c.pixels_at), out(values * size, c.out_at);
   for (std::size_t i = 0; i < values; ++i) pixels.data()[i] = static_cast<std::byte>(random() & 0xff);
+  const std::pmr::vector<std::byte> flips{std::byte{0}, std::byte{1}, std::byte{255}};
   ImagesArguments arguments{pixels.data(),
-                            c.with_flips ? kFlips : nullptr,
+                            c.with_flips ? flips.data() : nullptr,
                             out.data(),
                             kImages,
                             c.height,

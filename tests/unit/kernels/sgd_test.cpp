@@ -30,16 +30,16 @@ TEST(Sgd, SameNumbersAsOnTheHost) {
   for (const SgdTerms& terms : kTerms) {
     for (const UpdateLayout& layout : update_layouts(terms.momentum != 0 ? 2 : 1)) {
       Update update(layout);
-      UpdateState state;
-      const float inverse_scale = 1.0F / 3;
+      KernelValue<UpdateState> state;
+      KernelValue<float> inverse_scale(1.0F / 3);
       for (int step = 0; step < 3; ++step) {
         update.new_gradients();
-        run_kernel("kolo_begin_update", BeginUpdate{&state}, {1, 1});
-        SgdArguments arguments = arguments_of(terms, state);
+        run_kernel("kolo_begin_update", BeginUpdate{state.get()}, {1, 1});
+        SgdArguments arguments = arguments_of(terms, *state);
         arguments.gradients.scale = 0.25F;
-        arguments.gradients.inverse_scale = step == 2 ? &inverse_scale : nullptr;
+        arguments.gradients.inverse_scale = step == 2 ? inverse_scale.get() : nullptr;
         update.run("kolo_sgd", arguments);
-        const float scale = step == 2 ? 0.25F * inverse_scale : 0.25F;
+        const float scale = step == 2 ? 0.25F * *inverse_scale : 0.25F;
         for (std::size_t k = 0; k < std::size(Update::kCounts); ++k) {
           if (k == Update::kMissing) continue;
           SgdTerms now = terms;
@@ -61,13 +61,13 @@ TEST(Sgd, AStepThatIsSkippedLeavesEverythingAsItIs) {
   const SgdTerms terms{0.05, 0.9, 0.5, 1e-4, false};
   for (const UpdateLayout& layout : update_layouts(2)) {
     Update update(layout);
-    UpdateState state;
-    const std::uint32_t skips[] = {1, 0, 7, 0};
+    KernelValue<UpdateState> state;
+    const std::pmr::vector<std::uint32_t> skips{1, 0, 7, 0};
     int done = 0;
     for (const std::uint32_t& skip : skips) {
       update.new_gradients(skip != 0);
-      run_kernel("kolo_begin_update", BeginUpdate{&state, &skip}, {1, 1});
-      SgdArguments arguments = arguments_of(terms, state);
+      run_kernel("kolo_begin_update", BeginUpdate{state.get(), &skip}, {1, 1});
+      SgdArguments arguments = arguments_of(terms, *state);
       arguments.gradients.skip = &skip;
       update.run("kolo_sgd", arguments);
       for (std::size_t k = 0; k < std::size(Update::kCounts) && skip == 0; ++k) {
@@ -81,21 +81,20 @@ TEST(Sgd, AStepThatIsSkippedLeavesEverythingAsItIs) {
       update.compare("after a skip of " + std::to_string(skip));
       if (HasFatalFailure()) return;
     }
-    EXPECT_EQ(state.steps, 2u);
-    EXPECT_EQ(state.skipped, 2u);
+    EXPECT_EQ(state->steps, 2u);
+    EXPECT_EQ(state->skipped, 2u);
   }
 }
 
 TEST(Sgd, NoDecayMakesNoNaNOfAnInfiniteWeight) {
-  float weight = std::numeric_limits<float>::infinity();
-  const float gradient = 1;
-  const UpdateState state{1, 0, 1, 1};
-  const HostTable table({{0, 1}}, {reinterpret_cast<std::byte*>(&weight)}, 16);
-  SgdArguments arguments = arguments_of({0.1, 0, 0, 0, false}, state);
+  KernelValue<float> weight(std::numeric_limits<float>::infinity()), gradient(1);
+  KernelValue<UpdateState> state({1, 0, 1, 1});
+  const HostTable table({{0, 1}}, {reinterpret_cast<std::byte*>(weight.get())}, 16);
+  SgdArguments arguments = arguments_of({0.1, 0, 0, 0, false}, *state);
   arguments.table = table.view();
-  arguments.gradients.bucket = &gradient;
+  arguments.gradients.bucket = gradient.get();
   run_kernel("kolo_sgd", arguments, {1, 32});
-  EXPECT_EQ(weight, std::numeric_limits<float>::infinity());
+  EXPECT_EQ(*weight, std::numeric_limits<float>::infinity());
 }
 
 }  // namespace

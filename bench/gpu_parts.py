@@ -1,0 +1,105 @@
+"""What script/gpu-check runs: its parts, each a command with a limit of time."""
+import dataclasses
+import os
+import pathlib
+import shutil
+
+MPIRUN = ["mpirun", "--oversubscribe", "--bind-to", "none"]
+
+
+@dataclasses.dataclass
+class Part:
+    name: str
+    what: str
+    command: list
+    seconds: int  # after which it has failed
+    environment: dict = dataclasses.field(default_factory=dict)
+    figures: bool = False  # writes JSON lines for the report
+
+
+@dataclasses.dataclass
+class Layout:
+    """Where things are: in a source tree, or in an unpacked bundle, which has the same folders."""
+
+    root: pathlib.Path
+    programs: pathlib.Path
+    python: str  # one that can import torch
+    torch: pathlib.Path  # the folder of its wheel
+
+    def program(self, name):
+        return str(self.programs / name)
+
+    def script(self, name):
+        return [self.python, "-B", str(self.root / name)]
+
+    def libraries(self):
+        """LD_LIBRARY_PATH of our programs, and of nothing else: a bundle's libraries are not what Python was built with."""
+        folders = [self.root / "lib", self.torch / "lib", *sorted(self.torch.parent.glob("nvidia/*/lib"))]
+        return ":".join(filter(None, [*map(str, folders), os.environ.get("LD_LIBRARY_PATH")]))
+
+
+def with_libraries(layout, ranks=1):
+    """The environment of a program of ours. Several ranks share the first GPU, over sockets of the host itself."""
+    shared = {"KOLO_SHARED_DEVICE": "on", "NCCL_SOCKET_IFNAME": "lo", "NCCL_DEBUG": "WARN"} if ranks > 1 else {}
+    return {"LD_LIBRARY_PATH": layout.libraries(), **shared}
+
+
+def compute_sanitizer():
+    known = ("/usr/local/cuda/bin/compute-sanitizer", "/usr/local/cuda/compute-sanitizer/compute-sanitizer")
+    return next(filter(None, map(shutil.which, ("compute-sanitizer", *known))), "compute-sanitizer")
+
+
+def of_ranks(layout, program, ranks):
+    return [*MPIRUN, "-np", str(ranks), layout.program(program), "--gtest_color=no"]
+
+
+def tests(layout):
+    yield Part("kernels", "the kernels' cases of tests/unit, and launches, on the device", [layout.program("gpu.kernels")], 120,
+               with_libraries(layout))
+    for ranks in (2, 3):
+        yield Part(f"nccl{ranks}", f"the contract of communicators over NCCL, {ranks} ranks on one GPU",
+                   of_ranks(layout, "gpu.nccl", ranks), 240, with_libraries(layout, ranks))
+    for ranks in (1, 2):
+        yield Part(f"training{ranks}", f"training like the CPU, streams and the caching allocator, {ranks} rank(s)",
+                   of_ranks(layout, "gpu.training", ranks), 180, with_libraries(layout, ranks))
+    for ranks in (1, 2):
+        settings = [f"{key}={value}" for key, value in with_libraries(layout, ranks).items()]
+        yield Part(f"trainer{ranks}", f"the trainer's losses are the CPU's; sources and precisions, {ranks} rank(s)",
+                   [*layout.script("tests/gpu/trainer_run.py"), layout.program("imagenet_resnet50"), "cuda", str(ranks), "env",
+                    *settings, *MPIRUN], 240)
+    settings = [f"{key}={value}" for key, value in with_libraries(layout, 2).items()]
+    yield Part("killed", "a rank is killed while the other trains on the GPU",
+               [*layout.script("tests/faults/peer_killed.py"), layout.program("gpu.peer_killed"), "2", "all",
+                "before_backward,before_step", "env", *settings, *MPIRUN], 300)
+    for tool in ("memcheck", "racecheck"):
+        yield Part(tool, f"compute-sanitizer's {tool} over the kernels' tests",
+                   [compute_sanitizer(), "--tool", tool, "--error-exitcode", "9", layout.program("gpu.kernels")], 400,
+                   with_libraries(layout))
+
+
+def benchmarks(layout, options):
+    yield Part("bench_kernels", "pack, unpack, SGD and images against the rate of a copy and torch's own",
+               [layout.program("gpu_kernels"), "100"], 120, with_libraries(layout), figures=True)
+    yield Part("bench_launches", "what kolo adds to a step, counted", [layout.program("gpu_launches")], 120,
+               with_libraries(layout), figures=True)
+    for way in ("", "--ddp"):
+        name = "bench_launches_ddp" if way else "bench_launches_torch"
+        yield Part(name, f"launches of a step of PyTorch{' under DDP' if way else ''}, counted",
+                   [*layout.script("bench/gpu_peer.py"), "--count", *([way] if way else [])], 120, figures=True)
+    for amp in options.amp.split(","):
+        command = [*layout.script("bench/gpu_step.py"), "--trainer", layout.program("imagenet_resnet50"),
+                   "--python", layout.python, "--libraries", layout.libraries(), "--amp", amp, "--batch", options.batch,
+                   "--rounds", str(options.rounds), "--seconds", str(options.seconds)]
+        yield Part(f"bench_step_{amp}", f"images a second in {amp}: kolo on and off, PyTorch plain and under DDP", command,
+                   int(options.seconds * 1.3) + 60, figures=True)
+
+
+def environment():
+    """Of every part."""
+    result = dict(os.environ)
+    result["PYTHONUNBUFFERED"] = "1"
+    if os.geteuid() == 0:
+        result.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    if not shutil.which("ssh") and not shutil.which("rsh"):
+        result.setdefault("OMPI_MCA_plm", "isolated")  # there may be no launcher for other hosts
+    return result

@@ -1,0 +1,110 @@
+"""What the figures of script/gpu-check say: goals met or missed, one JSON file and one page to read."""
+import dataclasses
+import json
+
+# Of ResNet-50 at 224 pixels, two bytes an activation: bytes that one trained image moves with separate kernels for
+# normalisation, ReLU and sum, counted layer by layer. What the memory allows is its rate over that.
+BYTES_OF_AN_IMAGE = 433e6
+
+
+@dataclasses.dataclass
+class Figure:
+    what: str
+    value: float
+    unit: str
+    goal: float = None  # at least that
+    beside: str = ""  # what else was measured with it
+
+    @property
+    def verdict(self):
+        if self.goal is None:
+            return ""
+        return "met" if self.value >= self.goal else "MISSED"
+
+
+def select(records, **wanted):
+    return [each for each in records if all(each.get(key) == value for key, value in wanted.items())]
+
+
+def one(records, **wanted):
+    found = select(records, **wanted)
+    return found[0] if found else None
+
+
+def ratio(what, kolo, other, goal):
+    return Figure(f"{what}: time of {other['way']} over kolo's", round(other["us"] / kolo["us"], 3), "x", goal,
+                  f"{other['us']} us")
+
+
+def kernel_figures(records):
+    for what in ("pack f32", "unpack f32", "pack bf16", "unpack bf16"):
+        kolo = one(records, what=what, way="kolo")
+        if kolo is None:
+            continue
+        beside = f"{kolo['us']} us, {kolo['gbps']} GB/s"
+        yield Figure(f"{what}: kolo, of the device-to-device copy's rate", kolo["of_copy"], "", 0.85, beside)
+        for way in ("foreach_copy", "one by one"):
+            other = one(records, what=what, way=way)
+            if other:
+                yield ratio(what, kolo, other, 1.0)
+    for what, ours, way, goal in (("sgd", "kolo", "torch's fused", 1.0),
+                                  ("images", "kolo, with flips", "torch, without", None)):
+        kolo, other = one(records, what=what, way=ours), one(records, what=what, way=way)
+        if kolo and other:
+            yield Figure(f"{what}: kolo, of the copy's rate", kolo["of_copy"], "", None, f"{kolo['us']} us, {kolo['gbps']} GB/s")
+            yield ratio(what, kolo, other, goal)
+
+
+def launch_figures(records):
+    for each in select(records, what="launches a step"):
+        beside = f"{each['copies']} copies, {each['fills']} fills"
+        if "step_ms" in each:
+            beside += f", {each['step_ms']} ms a step; of kolo: {json.dumps(each['kolo_kernels'])}"
+        yield Figure(f"kernels a step, {each['way']}", each["kernels"], "", None, beside)
+
+
+def step_figures(records, copy_gbps):
+    for kolo in select(records, what="images a second", way="kolo"):
+        name = f"batch {kolo['batch']}, {kolo['amp']}"
+        same = {"what": "images a second", "batch": kolo["batch"], "amp": kolo["amp"]}
+        yield Figure(f"{name}: kolo's trainer", kolo["images_per_s"], "images/s", None, f"rounds {kolo['rounds']}")
+        for way, key, goal in (("kolo's trainer without kolo", "of_alone", 0.99), ("PyTorch", "of_pytorch", 1.0),
+                               ("PyTorch DDP", "of_ddp", 1.0)):
+            other = one(records, way=way, **same)
+            if other:
+                yield Figure(f"{name}: kolo, of {way}", kolo[key], "", goal, f"{other['images_per_s']} images/s")
+        if copy_gbps:
+            bound = copy_gbps * 1e9 / BYTES_OF_AN_IMAGE
+            yield Figure(f"{name}: kolo, of what the memory allows", round(kolo["images_per_s"] / bound, 3), "", None,
+                         f"{bound:.0f} images/s at the {copy_gbps} GB/s of a copy of 1 GiB")
+
+
+def figures_of(machine, results):
+    records = [each for result in results for each in result.figures]
+    return [*kernel_figures(records), *launch_figures(records), *step_figures(records, machine.get("copy_gbps"))]
+
+
+def page(machine, results, figures):
+    lines = ["# kolo on a GPU", "", "| | |", "|---|---|", *(f"| {key} | {value} |" for key, value in machine.items()), ""]
+    passed = sum(each.passed for each in results)
+    lines += [f"{passed} of {len(results)} parts passed.", "", "| part | | s | what |", "|---|---|---|---|"]
+    for each in results:
+        status = each.status if each.passed else f"**{each.status}**: {each.why}"
+        lines.append(f"| {each.name} | {status} | {each.seconds} | {each.what} |")
+    if figures:
+        lines += ["", "| what | figure | goal | | measured with it |", "|---|---|---|---|---|"]
+    for each in figures:
+        goal = "" if each.goal is None else f"at least {each.goal}"
+        lines.append(f"| {each.what} | {each.value} {each.unit} | {goal} | {each.verdict} | {each.beside} |")
+    return "\n".join(lines) + "\n"
+
+
+def write(folder, machine, results):
+    """report.json and report.md in `folder`, a Path. The page is returned too."""
+    figures = figures_of(machine, results)
+    everything = {"machine": machine, "parts": [dataclasses.asdict(each) for each in results],
+                  "figures": [{**dataclasses.asdict(each), "verdict": each.verdict} for each in figures]}
+    (folder / "report.json").write_text(json.dumps(everything, indent=1) + "\n", encoding="utf-8")
+    text = page(machine, results, figures)
+    (folder / "report.md").write_text(text, encoding="utf-8")
+    return text

@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Images a second of kolo's trainer on one GPU, with kolo and without, and of the same loop in PyTorch, in turns.
+
+    bench/gpu_step.py --trainer build/release/bin/imagenet_resnet50 --python /opt/torch/.venv/bin/python3
+
+Every setting runs in a process of its own, then the next one: a round. Rounds repeat, every other one backwards, as
+long as they end within --seconds by the look of those before. JSON lines on stdout, one for each batch and way:
+images_per_s is the median over the intervals of all rounds, the first --warmup steps of each process left out.
+"""
+import argparse
+import dataclasses
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+PEER = pathlib.Path(__file__).resolve().parent / "gpu_peer.py"
+
+
+@dataclasses.dataclass
+class Setting:
+    way: str
+    batch: int
+    rates: list = dataclasses.field(default_factory=list)  # one list a round
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trainer", required=True)
+    parser.add_argument("--libraries", help="the trainer's LD_LIBRARY_PATH")
+    parser.add_argument("--python", default=sys.executable, help="one that can import torch")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--amp", choices=("off", "bf16", "fp16"), default="bf16")
+    parser.add_argument("--batch", type=lambda text: [int(each) for each in text.split(",")], default=[64, 128, 256])
+    parser.add_argument("--image-size", type=int, default=224)
+    parser.add_argument("--steps", type=int, default=120)
+    parser.add_argument("--warmup", type=int, default=40)
+    parser.add_argument("--log-interval", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=400)
+    return parser.parse_args()
+
+
+def command(setting, options, json_file):
+    common = ["--device", options.device, "--batch", str(setting.batch), "--image-size", str(options.image_size), "--amp",
+              options.amp, "--steps", str(options.steps), "--log-interval", str(options.log_interval)]
+    if setting.way.startswith("kolo"):
+        sync = "on" if setting.way == "kolo" else "off"
+        return [options.trainer, "--data", "synthetic:device", "--memory-format", "channels_last", "--sync", sync, "--json",
+                json_file, *common]
+    return [options.python, str(PEER), *common, *(["--ddp"] if "DDP" in setting.way else [])]
+
+
+def run(setting, options):
+    """images_per_s of each interval after the warm-up."""
+    with tempfile.TemporaryDirectory() as folder:
+        json_file = f"{folder}/steps.jsonl"
+        line = command(setting, options, json_file)
+        trains = setting.way.startswith("kolo") and options.libraries
+        environment = {**os.environ, "LD_LIBRARY_PATH": options.libraries} if trains else None
+        done = subprocess.run(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode != 0:
+            sys.exit(f"gpu_step.py: status {done.returncode} of {' '.join(line)}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
+        text = pathlib.Path(json_file).read_text(encoding="utf-8") if setting.way.startswith("kolo") else done.stdout
+    rates = {}
+    for line in map(json.loads, filter(lambda line: line.startswith("{"), text.splitlines())):
+        if line["kind"] in ("step", "interval") and line["step"] >= options.warmup:
+            rates[line["step"] // options.log_interval] = line["images_per_s"]
+    if not rates:
+        sys.exit(f"gpu_step.py: no step after {options.warmup} in what {setting.way} wrote:\n{text[-3000:]}")
+    return list(rates.values())
+
+
+def record(setting, settings, options):
+    middle = {each.way: statistics.median(sum(each.rates, [])) for each in settings if each.batch == setting.batch}
+    return {"what": "images a second", "way": setting.way, "batch": setting.batch, "image_size": options.image_size,
+            "amp": options.amp, "device": options.device, "images_per_s": round(middle[setting.way], 1),
+            "rounds": [round(statistics.median(each), 1) for each in setting.rates],
+            "of_alone": round(middle[setting.way] / middle["kolo's trainer without kolo"], 4),
+            "of_pytorch": round(middle[setting.way] / middle["PyTorch"], 4),
+            "of_ddp": round(middle[setting.way] / middle["PyTorch DDP"], 4)}
+
+
+def main():
+    options = arguments()
+    ways = ("kolo", "kolo's trainer without kolo", "PyTorch", "PyTorch DDP")
+    settings = [Setting(way, batch) for batch in options.batch for way in ways]
+    begin = time.monotonic()
+    for number in range(options.rounds):
+        spent = time.monotonic() - begin
+        if number > 0 and spent * (number + 1) / number > options.seconds:
+            break
+        for setting in settings if number % 2 == 0 else reversed(settings):
+            setting.rates.append(run(setting, options))
+    for setting in settings:
+        print(json.dumps(record(setting, settings, options)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+// NCCL itself, with ranks that are processes and share one GPU, which is all that most machines have: slow (each call
+// takes milliseconds), but every collective, ring and tree, and every end that an operation can take. The contract is
+// the one that all communicators are held to.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "cluster/make.h"
+#include "contract/communicator_contract.h"
+#include "contract/device_adapter.h"
+#include "cuda/kernel.h"
+#include "gpu/gpu.h"
+#include "kernels/device_image.h"
+#include "kolo/error.h"
+#include "nccl/library.h"
+#include "nccl/make.h"
+
+namespace kolo::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+nccl::NcclParts parts_over(cluster::Bootstrap& bootstrap) {
+  nccl::NcclParts parts;
+  parts.rank = bootstrap.placement().rank;
+  parts.size = bootstrap.placement().size;
+  parts.host = bootstrap.placement().host;
+  parts.exchange = [&bootstrap](const std::string& mine) { return bootstrap.allgather(mine); };
+  parts.runtime = gpu_runtime();
+  parts.library = nccl::load_library();
+  parts.device = 0;
+  parts.shared_device = true;
+  parts.kernels = std::make_shared<cuda::KernelImage>(gpu_runtime(), kernels::device_image());
+  parts.timeout = 60s;
+  parts.log = telemetry::Logger(LogLevel::info);
+  return parts;
+}
+
+class World : public testing::Test {
+ protected:
+  std::unique_ptr<cluster::Bootstrap> bootstrap = cluster::make_mpi_bootstrap();
+};
+
+struct Parameters {
+  const ContractCase* contract;
+  Algorithm algorithm;
+};
+
+class NcclContract : public World, public testing::WithParamInterface<Parameters> {};
+
+TEST_P(NcclContract, Holds) {
+  const auto inner = nccl::make_nccl(parts_over(*bootstrap));
+  DeviceAdapter adapter(*inner, gpu_runtime(), 0);
+  GetParam().contract->run(adapter, GetParam().algorithm);
+}
+
+// A device has no flags of the host's to combine, and no memory that peers reach.
+bool applies(const ContractCase& contract) {
+  const std::string_view name = contract.name;
+  return name != "flags_are_ored" && name != "veto_leaves_data" && !name.starts_with("scattered_");
+}
+
+std::vector<Parameters> all_parameters() {
+  std::vector<Parameters> all;
+  for (const ContractCase& contract : communicator_contract()) {
+    if (!applies(contract)) continue;
+    all.push_back({&contract, Algorithm::automatic});
+    if (!contract.reduces) continue;
+    all.push_back({&contract, Algorithm::ring});
+    all.push_back({&contract, Algorithm::tree});
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpu, NcclContract, testing::ValuesIn(all_parameters()), [](const auto& it) {
+  const Algorithm algorithm = it.param.algorithm;
+  return std::string(it.param.contract->name) + (algorithm == Algorithm::ring   ? "_ring"
+                                                 : algorithm == Algorithm::tree ? "_tree"
+                                                                                : "_automatic");
+});
+
+// One float a rank, and what has become of it.
+class OneFloat {
+ public:
+  explicit OneFloat(float value) : memory_(gpu_runtime(), 0, sizeof value), stream_(gpu_runtime(), 0) {
+    cuda::copy(*gpu_runtime(), memory_.data(), &value, sizeof value, stream_.view());
+    settle();
+  }
+  [[nodiscard]] AllreduceOptions options() const {
+    AllreduceOptions options;
+    options.data = memory_.data();
+    options.count = 1;
+    options.stream = stream_.view();
+    return options;
+  }
+  [[nodiscard]] float value() const {
+    float value = 0;
+    cuda::copy(*gpu_runtime(), &value, memory_.data(), sizeof value, stream_.view());
+    settle();
+    return value;
+  }
+
+ private:
+  void settle() const {
+    gpu_runtime()->check(gpu_runtime()->api().stream_synchronize(stream_.view().handle), "cudaStreamSynchronize");
+  }
+
+  cuda::DeviceBuffer memory_;
+  cuda::OwnStream stream_;
+};
+
+// The last rank stays away: the others' deadline ends the operation on the device too, and all of them may begin anew.
+TEST_F(World, ADeadlineAbortsAndTheProcessGoesOn) {
+  const int size = bootstrap->placement().size;
+  if (size < 2) GTEST_SKIP() << "takes two ranks";
+  {
+    const auto communicator = nccl::make_nccl(parts_over(*bootstrap));
+    communicator->barrier(60s);
+    if (communicator->rank() != size - 1) {
+      const OneFloat mine(1);
+      EXPECT_THROW(communicator->allreduce(mine.options(), 3s), TimeoutError);
+      communicator->give_up();
+    }
+    (void)bootstrap->allgather("over");
+  }
+  const auto again = nccl::make_nccl(parts_over(*bootstrap));
+  const OneFloat mine(static_cast<float>(again->rank() + 1));
+  again->allreduce(mine.options(), 60s);
+  EXPECT_EQ(mine.value(), static_cast<float>(size * (size + 1)) / 2);
+}
+
+TEST_F(World, AVersionThatKoloKnows) {
+  const auto library = nccl::load_library();
+  EXPECT_GE(library->version(), nccl::kOldestVersion) << library->describe();
+}
+
+}  // namespace
+}  // namespace kolo::test
