@@ -1,6 +1,7 @@
 #pragma once
 // Where a rank's batches come from: the JPEG loader or made-up numbers, behind one interface.
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
 #include <cstdint>
 #include <memory>
@@ -12,7 +13,8 @@
 
 namespace imagenet {
 
-// Normalised images [n, 3, s, s] in float, in the options' memory format, and labels [n] in int64.
+// Normalised images [n, 3, s, s] in float, in the options' memory format, and labels [n] in int64. A source below a
+// DeviceSource may have them as bytes.
 struct Batch {
   at::Tensor images, labels;
 };
@@ -37,16 +39,19 @@ class BatchSource {
 
 enum class Part { train, validation };
 
-// The validation images' source is null when a folder has no val/. Throws kolo::UsageError when there are fewer images
-// than a step takes.
-std::unique_ptr<BatchSource> make_source(const Options& options, const kolo::Placement& placement, Part part);
+// Of batches on `device`. The validation images' source is null when a folder has no val/. Throws kolo::UsageError when
+// there are fewer images than a step takes.
+std::unique_ptr<BatchSource> make_source(const Options& options, const kolo::Placement& placement, Part part,
+                                         const c10::Device& device);
 
 // The run [first, second) of `total` items that belongs to a rank.
 std::pair<std::int64_t, std::int64_t> shard(std::int64_t total, const kolo::Placement& placement);
 // Full batches on every rank. Throws kolo::UsageError when there is none.
 std::int64_t training_steps(std::int64_t images, const Options& options, const kolo::Placement& placement);
 
-std::unique_ptr<BatchSource> make_synthetic_source(const Options& options, const kolo::Placement& placement, Part part);
+// In the host's memory, but for synthetic:device.
+std::unique_ptr<BatchSource> make_synthetic_source(const Options& options, const kolo::Placement& placement, Part part,
+                                                   const c10::Device& device);
 std::unique_ptr<BatchSource> make_loader_source(const Options& options, const kolo::Placement& placement, Part part);
 
 }  // namespace imagenet

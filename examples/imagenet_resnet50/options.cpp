@@ -35,6 +35,12 @@ void add_run(CLI::App& app, Options& o) {
   app.add_option("--shared-gradients", o.shared_gradients,
                  "on: reduce gradients where they lie, in memory that all ranks share (one host)")
       ->transform(CLI::CheckedTransformer(kOnOff, CLI::ignore_case));
+  app.add_option("--device", o.device, "cpu, or cuda: a GPU a rank")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, DeviceKind>{{"cpu", DeviceKind::cpu}, {"cuda", DeviceKind::cuda}}));
+  app.add_option("--amp", o.amp, "mixed precision: off, bf16, or fp16 with loss scaling")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, Amp>{{"off", Amp::off}, {"bf16", Amp::bf16}, {"fp16", Amp::fp16}}));
   app.add_option("--memory-format", o.channels_last)
       ->transform(CLI::CheckedTransformer(std::map<std::string, bool>{{"channels_last", true}, {"contiguous", false}}));
   app.add_option("--json", o.json, "file for JSON lines");
@@ -84,6 +90,9 @@ void check_together(const Options& o) {
   if (!o.sync && (!o.checkpoint_dir.empty() || !o.resume.empty())) {
     throw kolo::UsageError(
         "--sync off lets every rank train its own model: it has no checkpoint (--checkpoint-dir, --resume)");
+  }
+  if (o.shared_gradients && o.device != DeviceKind::cpu) {
+    throw kolo::UsageError("--shared-gradients on is for gradients in the host's memory: not with --device cuda");
   }
   if (o.data_kind == DataKind::folder && o.data.empty()) throw kolo::UsageError("--data is empty");
 }

@@ -11,6 +11,8 @@ namespace imagenet {
 enum class DataKind { folder, synthetic_device, synthetic_host, synthetic_jpeg };
 enum class ScheduleKind { step, cosine };
 enum class OptimizerKind { fused, torch };
+enum class DeviceKind { cpu, cuda };
+enum class Amp { off, bf16, fp16 };
 
 // Defaults: the classic 90-epoch recipe (batch 32 a rank, learning rate 0.1 for every 256 images of the global batch).
 struct Options {
@@ -42,8 +44,10 @@ struct Options {
   bool sync = true;  // false: ranks train alone, which is the floor that synchronous training is measured against
   bool shared_gradients = false;  // reduced where they lie, without a copy; all ranks on one host
   bool channels_last = true;
-  int threads = 0;  // of LibTorch, a rank; 0: this rank's share of the cores it may use
-  int workers = 0;  // loader threads, a rank; 0: half of that share, at least one
+  DeviceKind device = DeviceKind::cpu;  // cuda: the GPU with the number of the local rank
+  Amp amp = Amp::off;                   // fp16: with loss scaling
+  int threads = 0;                      // of LibTorch, a rank; 0: this rank's share of the cores it may use
+  int workers = 0;                      // loader threads, a rank; 0: half of that share, at least one
 
   std::string json;            // file for JSON lines
   int log_interval = 20;       // steps between two reductions of the metrics, which is when JSON lines are written

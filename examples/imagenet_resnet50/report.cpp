@@ -21,6 +21,18 @@ using json = nlohmann::ordered_json;
   return text;
 }
 
+const char* name_of(Amp amp) {
+  switch (amp) {
+    case Amp::bf16:
+      return "bf16";
+    case Amp::fp16:
+      return "fp16";
+    case Amp::off:
+      break;
+  }
+  return "off";
+}
+
 json recipe_of(const Options& o) {
   return {{"lr", o.lr},
           {"warmup_epochs", o.warmup_epochs},
@@ -48,6 +60,8 @@ Reporter::Reporter(bool active, const std::string& path, bool append)
 
 void Reporter::header(const Options& o, const kolo::Placement& placement, const std::string& torch_version) {
   if (!active_) return;
+  const char* const device = o.device == DeviceKind::cuda ? "cuda" : "cpu";
+  const char* const amp = name_of(o.amp);
   const json line = {{"kind", "header"},
                      {"arch", o.arch},
                      {"ranks", placement.size},
@@ -58,15 +72,18 @@ void Reporter::header(const Options& o, const kolo::Placement& placement, const 
                      {"classes", o.classes},
                      {"data", o.data},
                      {"sync", o.sync ? "on" : "off"},
+                     {"device", device},
+                     {"amp", amp},
                      {"memory_format", o.channels_last ? "channels_last" : "contiguous"},
                      {"threads", o.threads},
                      {"workers", o.workers},
                      {"versions", {{"kolo", KOLO_VERSION}, {"torch", torch_version}}},
                      {"recipe", recipe_of(o)}};
   if (json_.is_open()) json_ << line.dump() << std::endl;
-  note(format("%s, %d rank%s on %d host%s, batch %d a rank, %d px, %d classes, %d + %d threads a rank", o.arch.c_str(),
-              placement.size, placement.size == 1 ? "" : "s", placement.cross_size,
-              placement.cross_size == 1 ? "" : "s", o.batch, o.image_size, o.classes, o.threads, o.workers));
+  note(format(
+      "%s, %d rank%s on %d host%s, device %s, amp %s, batch %d a rank, %d px, %d classes, %d + %d threads a rank",
+      o.arch.c_str(), placement.size, placement.size == 1 ? "" : "s", placement.cross_size,
+      placement.cross_size == 1 ? "" : "s", device, amp, o.batch, o.image_size, o.classes, o.threads, o.workers));
 }
 
 void Reporter::position(std::int64_t epoch, std::int64_t epochs, std::int64_t step, std::int64_t steps) {
@@ -115,7 +132,8 @@ void Reporter::step(const StepRecord& r) {
                      {"images_per_s", r.images_per_s},
                      {"loss", r.loss},
                      {"lr", r.lr},
-                     {"page_faults", r.page_faults}};
+                     {"page_faults", r.page_faults},
+                     {"loss_scale", r.loss_scale > 0 ? json(r.loss_scale) : json()}};
   json_ << line.dump() << '\n';
 }
 

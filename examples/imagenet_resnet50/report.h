@@ -24,6 +24,7 @@ struct StepRecord {
   double loss = 0;
   double lr = 0;
   double page_faults = 0;  // minor ones, a rank
+  double loss_scale = 0;   // 0: none is used
 };
 
 // One epoch, or what was run of it. Over all ranks.

@@ -7,8 +7,12 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <ios>
+#include <map>
+#include <sstream>
 #include <system_error>
 
 #include "kolo/checkpoint.h"
@@ -38,7 +42,7 @@ void write_tensors(const std::filesystem::path& file, const NamedState& state) {
   std::vector<at::Tensor> row_major;  // owns what the views point into
   std::vector<checkpoint::TensorView> views;
   for (const auto& [name, tensor] : state) {
-    row_major.push_back(tensor.detach().contiguous());
+    row_major.push_back(tensor.detach().cpu().contiguous());
     const at::Tensor& t = row_major.back();
     views.push_back(
         {name, dtype_of(t), t.sizes().vec(), {static_cast<const std::byte*>(t.const_data_ptr()), t.nbytes()}});
@@ -59,7 +63,8 @@ void read_tensors(const checkpoint::SafetensorsFile& file, const std::string& wh
     if (view.dtype != dtype_of(tensor) || tensor.sizes() != at::IntArrayRef(view.shape)) {
       throw kolo::UsageError("--resume: " + what + ": " + name + " has another shape or type than in this run");
     }
-    const at::Tensor values = at::empty(tensor.sizes(), tensor.options(), at::MemoryFormat::Contiguous);
+    const at::Tensor values =
+        at::empty(tensor.sizes(), tensor.options().device(at::kCPU), at::MemoryFormat::Contiguous);
     std::memcpy(values.data_ptr(), view.bytes.data(), view.bytes.size());
     tensor.detach().copy_(values);
   }
@@ -108,6 +113,14 @@ void restore_momentum(const checkpoint::SafetensorsFile& file, const torch::nn::
     set_momentum(optimizer, parameter.value(), buffer);
   }
   read_tensors(file, "optimizer.safetensors", state);
+}
+
+// Nothing where the run had no loss scaling.
+std::optional<kolo::GradScaler::State> scaler_state(const std::map<std::string, std::string>& metadata) {
+  const auto scale = metadata.find("loss_scale");
+  const auto steps = metadata.find("loss_scale_good_steps");
+  if (scale == metadata.end() || steps == metadata.end()) return std::nullopt;
+  return kolo::GradScaler::State{std::strtod(scale->second.c_str(), nullptr), std::stoll(steps->second)};
 }
 
 checkpoint::Checkpoint find(const std::filesystem::path& path) {
@@ -170,6 +183,12 @@ std::string save_snapshot(kolo::Context& context, const Options& options, const 
                      {"ranks", std::to_string(context.size())},
                      {"batch", std::to_string(options.batch)},
                      {"images_of_epoch_done", std::to_string(images)}};
+    if (position.scaler) {
+      std::ostringstream scale;
+      scale << std::hexfloat << position.scaler->scale;  // exactly
+      info.metadata["loss_scale"] = scale.str();
+      info.metadata["loss_scale_good_steps"] = std::to_string(position.scaler->good_steps);
+    }
     return directory
         .save(info,
               [&](const std::filesystem::path& folder) {
@@ -196,17 +215,22 @@ Position load_snapshot(kolo::Context& context, const Options& options, torch::nn
     };
     expect("arch", options.arch);
     expect("seed", std::to_string(options.seed));
-    position = {found.info.epoch, 0, found.info.step};
+    position.epoch = found.info.epoch;
+    position.step = found.info.step;
     images = std::stoll(found.info.metadata.at("images_of_epoch_done"));
+    position.scaler = scaler_state(found.info.metadata);
     return found.folder.string();
   });
-  std::array<double, 3> numbers{};
+  std::array<double, 5> numbers{};
   if (context.rank() == 0) {
-    numbers = {static_cast<double>(position.epoch), static_cast<double>(position.step), static_cast<double>(images)};
+    const auto scaler = position.scaler.value_or(kolo::GradScaler::State{});
+    numbers = {static_cast<double>(position.epoch), static_cast<double>(position.step), static_cast<double>(images),
+               scaler.scale, static_cast<double>(scaler.good_steps)};
   }
   sum_over_ranks(context, numbers);
   position.epoch = static_cast<std::int64_t>(numbers[0]);
   position.step = static_cast<std::int64_t>(numbers[1]);
+  if (numbers[3] > 0) position.scaler = {numbers[3], static_cast<std::int64_t>(numbers[4])};
   // The sampler's order does not depend on the number of ranks, so that an epoch can go on with other ranks or batches.
   position.step_in_epoch = static_cast<std::int64_t>(numbers[2]) / (std::int64_t{options.batch} * context.size());
   read_tensors(fetch(context, folder / "model.safetensors"), "model.safetensors", state_of(model));

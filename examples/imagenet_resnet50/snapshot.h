@@ -4,16 +4,20 @@
 //   model.safetensors      parameters and buffers under torchvision's names
 //   optimizer.safetensors  momentum_buffer.<parameter>
 //   random.safetensors     the state of LibTorch's generator, a row for each rank
-//   manifest.json          steps, epochs, recipe; where in the epoch the sampler is
+//   manifest.json          steps, epochs, recipe; where in the epoch the sampler is; the loss scale
+//
+// Files hold no trace of devices: what was written on one is read on the other.
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "kolo/context.h"
+#include "kolo/torch/grad_scaler.h"
 #include "options.h"
 
 namespace imagenet {
@@ -28,6 +32,7 @@ struct Position {
   std::int64_t epoch = 0;
   std::int64_t step_in_epoch = 0;
   std::int64_t step = 0;
+  std::optional<kolo::GradScaler::State> scaler;  // the last that --amp fp16 has used
 };
 
 // Creates options.checkpoint_dir on rank 0. Throws on all ranks when it cannot be created or written: better before

@@ -1,10 +1,29 @@
 #include "step_log.h"
 
+#include <ATen/Functions.h>
+
 #include "ranks.h"
 
 namespace imagenet {
 
+void StepLog::add(const StepRecord& record, const at::Tensor& loss) {
+  pending_.push_back(record);
+  if (loss.defined()) losses_.push_back(loss);
+}
+
+void StepLog::fetch_from_device() {
+  const at::Tensor losses = at::stack(losses_).to(at::kDouble).cpu();
+  losses_.clear();
+  double time = 0;
+  for (const StepRecord& r : pending_) time += r.step_ms;
+  for (std::size_t i = 0; i < pending_.size(); ++i) {
+    pending_[i].loss = losses.const_data_ptr<double>()[i];
+    pending_[i].step_ms = time / static_cast<double>(pending_.size());
+  }
+}
+
 void StepLog::flush() {
+  if (!losses_.empty()) fetch_from_device();
   constexpr std::size_t kColumns = 7;
   std::vector<double> table;
   table.reserve(pending_.size() * kColumns);

@@ -1,5 +1,5 @@
 // Batches without files. `device`: the same ready tensors in every step, which costs nothing. `host`: a few batches of
-// bytes, converted and normalised in every step, as a loader's last stage would.
+// bytes, converted and normalised in every step, as a loader's last stage would; for a device they stay bytes here.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Functions.h>
 
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "batch_source.h"
+#include "device_source.h"
 #include "kolo/error.h"
 
 namespace imagenet {
@@ -15,10 +16,11 @@ namespace {
 
 class SyntheticSource : public BatchSource {
  public:
-  SyntheticSource(const Options& options, const kolo::Placement& placement, Part part)
+  SyntheticSource(const Options& options, const kolo::Placement& placement, Part part, const c10::Device& device)
       : classes_(options.classes),
         batch_(part == Part::train ? options.batch : options.val_batch),
-        channels_last_(options.channels_last) {
+        channels_last_(options.channels_last),
+        for_device_(!device.is_cpu()) {
     if (part == Part::train) {
       images_ = training_steps(options.synthetic_images, options, placement) * batch_;
     } else {
@@ -30,7 +32,9 @@ class SyntheticSource : public BatchSource {
     auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
     const int distinct = options.data_kind == DataKind::synthetic_device ? 1 : 4;
     for (int i = 0; i < distinct; ++i) pool_.push_back(make_bytes(options.image_size, generator));
-    if (options.data_kind == DataKind::synthetic_device) pool_[0].images = normalise(pool_[0].images);
+    if (options.data_kind == DataKind::synthetic_device) {
+      pool_[0] = {normalise(pool_[0].images).to(device), pool_[0].labels.to(device)};
+    }
   }
 
   [[nodiscard]] int classes() const override { return classes_; }
@@ -43,7 +47,7 @@ class SyntheticSource : public BatchSource {
     const std::int64_t count = std::min<std::int64_t>(batch_, images_ - next_ * batch_);
     batch.images = source.images.narrow(0, 0, count);
     batch.labels = source.labels.narrow(0, 0, count);
-    if (batch.images.scalar_type() == at::kByte) batch.images = normalise(batch.images);
+    if (batch.images.scalar_type() == at::kByte && !for_device_) batch.images = normalise(batch.images);
     ++next_;
     return true;
   }
@@ -73,6 +77,7 @@ class SyntheticSource : public BatchSource {
   int classes_;
   std::int64_t batch_;
   bool channels_last_;
+  bool for_device_;
   std::int64_t images_ = 0;
   std::vector<Batch> pool_;
   std::int64_t next_ = 0;
@@ -93,14 +98,19 @@ std::int64_t training_steps(std::int64_t images, const Options& options, const k
   return images / global_batch;
 }
 
-std::unique_ptr<BatchSource> make_synthetic_source(const Options& options, const kolo::Placement& placement,
-                                                   Part part) {
-  return std::make_unique<SyntheticSource>(options, placement, part);
+std::unique_ptr<BatchSource> make_synthetic_source(const Options& options, const kolo::Placement& placement, Part part,
+                                                   const c10::Device& device) {
+  return std::make_unique<SyntheticSource>(options, placement, part, device);
 }
 
-std::unique_ptr<BatchSource> make_source(const Options& options, const kolo::Placement& placement, Part part) {
+std::unique_ptr<BatchSource> make_source(const Options& options, const kolo::Placement& placement, Part part,
+                                         const c10::Device& device) {
   const bool decodes = options.data_kind == DataKind::folder || options.data_kind == DataKind::synthetic_jpeg;
-  return decodes ? make_loader_source(options, placement, part) : make_synthetic_source(options, placement, part);
+  auto source =
+      decodes ? make_loader_source(options, placement, part) : make_synthetic_source(options, placement, part, device);
+  if (device.is_cpu() || source == nullptr) return source;
+  const auto format = options.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+  return std::make_unique<DeviceSource>(std::move(source), device, format);
 }
 
 }  // namespace imagenet

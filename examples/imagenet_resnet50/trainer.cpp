@@ -6,16 +6,17 @@
 #include <torch/version.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <optional>
 
 #include "batch_source.h"
+#include "compute.h"
 #include "evaluate.h"
 #include "file_report.h"
 #include "kolo/error.h"
 #include "kolo/torch/broadcast.h"
 #include "kolo/torch/distributed_optimizer.h"
+#include "kolo/torch/grad_scaler.h"
 #include "optimizer.h"
 #include "process.h"
 #include "ranks.h"
@@ -24,6 +25,7 @@
 #include "schedule.h"
 #include "snapshot.h"
 #include "step_log.h"
+#include "totals.h"
 
 namespace imagenet {
 namespace {
@@ -48,8 +50,9 @@ class Trainer {
       : context_(context),
         options_(options),
         reporter_(context.rank() == 0, options.json, !options.resume.empty()),
-        source_(make_source(options, context.placement(), Part::train)),
-        validation_(make_source(options, context.placement(), Part::validation)),
+        compute_(make_compute(context, options)),
+        source_(make_source(options, context.placement(), Part::train, compute_.device)),
+        validation_(make_source(options, context.placement(), Part::validation, compute_.device)),
         schedule_(make_schedule(options, options.batch * context.size())),
         log_(context, reporter_, options.batch * context.size()) {
     if (options_.classes == 0) options_.classes = source_->classes();
@@ -66,7 +69,10 @@ class Trainer {
     while (!done()) {
       EpochRecord record = train_epoch();
       const bool whole = position_.step_in_epoch == source_->steps();
-      if (whole) position_ = {position_.epoch + 1, 0, position_.step};
+      if (whole) {
+        ++position_.epoch;
+        position_.step_in_epoch = 0;
+      }
       if (options_.sync) average_statistics(context_, *model_);
       if (whole) validate(record);
       reporter_.epoch(record, options_.epochs);
@@ -80,8 +86,13 @@ class Trainer {
  private:
   void make_model();
   EpochRecord train_epoch();
-  // One step; its loss and how many images it got right are added to `sums`.
-  StepRecord train_step(const Batch& batch, std::array<double, 3>& sums);
+  // One step; its loss, how many images it got right, and of how many, are added to `sums`. The step's loss is left in
+  // `device_loss` where it is not on the host yet.
+  StepRecord train_step(const Batch& batch, Totals& sums, at::Tensor& device_loss);
+  // The weights, from the gradients that backward has left.
+  void update(StepRecord& record);
+  // Whether the numbers of the step that is being taken are reported at once.
+  [[nodiscard]] bool is_reported() const;
   void validate(EpochRecord& record);
   void warn_about_binding();
   void say_where_it_goes_on();
@@ -92,6 +103,7 @@ class Trainer {
   kolo::Context& context_;
   Options options_;
   Reporter reporter_;
+  Compute compute_;
   std::unique_ptr<BatchSource> source_;
   std::unique_ptr<BatchSource> validation_;  // null: nothing to validate on
   Schedule schedule_;
@@ -100,18 +112,22 @@ class Trainer {
   std::shared_ptr<ResNet> model_;
   std::shared_ptr<torch::optim::Optimizer> optimizer_;
   std::optional<kolo::DistributedOptimizer> distributed_;  // empty when ranks train alone
+  std::optional<kolo::GradScaler> scaler_;                 // with fp16
 };
 
 void Trainer::make_model() {
   at::manual_seed(options_.seed);
   model_ = std::make_shared<ResNet>(options_.arch, options_.classes, options_.zero_init_residual);
   if (options_.channels_last) use_channels_last(*model_);
+  if (!compute_.device.is_cpu()) model_->to(compute_.device);
+  if (options_.amp == Amp::fp16) scaler_ = options_.sync ? kolo::GradScaler(context_) : kolo::GradScaler();
   optimizer_ = make_optimizer(options_, *model_);
   if (!options_.sync) return;
   if (options_.resume.empty()) {
     kolo::broadcast_parameters(context_, *model_);
   } else {
     position_ = load_snapshot(context_, options_, *model_, *optimizer_);
+    if (scaler_ && position_.scaler) scaler_->load(*position_.scaler);
   }
   kolo::DistributedOptions distribution;
   distribution.shared_gradients = options_.shared_gradients;
@@ -121,18 +137,20 @@ void Trainer::make_model() {
 EpochRecord Trainer::train_epoch() {
   model_->train();
   source_->begin(position_.epoch, position_.step_in_epoch);
-  std::array<double, 3> sums{};  // loss, right, images
+  Totals totals(compute_.device, 3);  // loss, right, images
   const auto epoch_start = Clock::now();
   for (Batch batch; !stopped() && position_.step_in_epoch < source_->steps();) {
     const auto start = Clock::now();
     const auto faults = minor_faults();
     if (!source_->next(batch)) throw kolo::Error("the training data ended before the epoch did");
     const auto loaded = Clock::now();
-    StepRecord record = train_step(batch, sums);
+    at::Tensor device_loss;
+    StepRecord record = train_step(batch, totals, device_loss);
     record.data_ms = milliseconds(start, loaded);
+    if (is_reported()) wait_for(compute_.device);
     record.step_ms = milliseconds(start, Clock::now());
     record.page_faults = static_cast<double>(minor_faults() - faults);
-    log_.add(record);
+    log_.add(record, device_loss);
     ++position_.step;
     ++position_.step_in_epoch;
     if (position_.step == 1 || position_.step_in_epoch % options_.log_interval == 0) log_.flush();
@@ -141,6 +159,7 @@ EpochRecord Trainer::train_epoch() {
   log_.flush();
   EpochRecord record;
   record.seconds = milliseconds(epoch_start, Clock::now()) / 1000;
+  std::vector<double> sums = totals.read();
   sum_over_ranks(context_, sums);
   record.epoch = position_.epoch;
   record.images = static_cast<std::int64_t>(sums[2]);
@@ -149,7 +168,13 @@ EpochRecord Trainer::train_epoch() {
   return record;
 }
 
-StepRecord Trainer::train_step(const Batch& batch, std::array<double, 3>& sums) {
+bool Trainer::is_reported() const {
+  const std::int64_t step = position_.step + 1, step_in_epoch = position_.step_in_epoch + 1;
+  return step == 1 || step == options_.steps || step_in_epoch % options_.log_interval == 0 ||
+         step_in_epoch == source_->steps();
+}
+
+StepRecord Trainer::train_step(const Batch& batch, Totals& sums, at::Tensor& device_loss) {
   const auto steps = static_cast<double>(source_->steps());
   const double epoch = static_cast<double>(position_.epoch) + static_cast<double>(position_.step_in_epoch) / steps;
   StepRecord record;
@@ -159,35 +184,57 @@ StepRecord Trainer::train_step(const Batch& batch, std::array<double, 3>& sums) 
   set_learning_rate(*optimizer_, record.lr);
 
   const auto start = Clock::now();
-  const at::Tensor logits = model_->forward(batch.images);
+  const at::Tensor logits = logits_of(compute_, *model_, batch.images);
   const at::Tensor loss =
       at::cross_entropy_loss(logits, batch.labels, {}, at::Reduction::Mean, -100, options_.label_smoothing);
   record.forward_ms = milliseconds(start, Clock::now());
-  loss.backward();
+  if (scaler_) {
+    record.loss_scale = scaler_->state().scale;
+    scaler_->scale(loss).backward();
+  } else {
+    loss.backward();
+  }
+  update(record);
+  const at::NoGradGuard no_grad;
+  const auto count = static_cast<double>(batch.labels.size(0));
+  if (compute_.device.is_cpu()) {
+    record.loss = loss.item<double>();
+  } else {
+    device_loss = loss.detach();
+  }
+  sums.add(0, loss, count);
+  sums.add(1, logits.argmax(1).eq(batch.labels).sum());
+  sums.add(2, count);
+  return record;
+}
+
+void Trainer::update(StepRecord& record) {
   auto gradients_ready = Clock::now();
   if (distributed_) {
     distributed_->synchronize();
     record.exposed_ms = milliseconds(gradients_ready, Clock::now());
     gradients_ready = Clock::now();
+  }
+  if (scaler_) {
+    if (distributed_) {
+      scaler_->step(*distributed_);
+    } else {
+      scaler_->step(*optimizer_);
+    }
+    scaler_->update();
+    position_.scaler = scaler_->state();
+  } else if (distributed_) {
     distributed_->step();
-    distributed_->zero_grad();
   } else {
     optimizer_->step();
-    optimizer_->zero_grad();
   }
+  optimizer_->zero_grad();
   record.update_ms = milliseconds(gradients_ready, Clock::now());
-  record.loss = loss.item<double>();
-  const at::NoGradGuard no_grad;
-  const auto count = static_cast<double>(batch.labels.size(0));
-  sums[0] += record.loss * count;
-  sums[1] += logits.argmax(1).eq(batch.labels).sum().item<double>();
-  sums[2] += count;
-  return record;
 }
 
 void Trainer::validate(EpochRecord& record) {
   if (!validation_) return;
-  const Evaluation result = evaluate(context_, *model_, *validation_);
+  const Evaluation result = evaluate(context_, compute_, *model_, *validation_);
   record.validated = true;
   record.val_loss = result.loss;
   record.top1 = result.top1;

@@ -137,7 +137,8 @@ class Communicator {
   [[nodiscard]] virtual std::unique_ptr<Operation> start(const AllgatherOptions& options) = 0;
   [[nodiscard]] virtual std::unique_ptr<Operation> start(const ReduceScatterOptions& options) = 0;
   [[nodiscard]] virtual std::unique_ptr<Operation> start_barrier() = 0;
-  // Collective: every rank passes the same sizes (bytes). Waits for the group until `timeout`.
+  // Collective: every rank passes the same sizes (bytes). Waits for the group until `timeout`. Memory of one call
+  // shares no page with that of another, so that it can be page-locked by itself.
   [[nodiscard]] virtual std::vector<std::unique_ptr<RegisteredBuffer>> allocate(std::span<const std::size_t> sizes,
                                                                                 std::chrono::milliseconds timeout) = 0;
   // Whether an allreduce may be scattered: every rank reaches every rank's registered memory.

@@ -20,6 +20,11 @@ enum class CostModel { fixed, measured };
 // TCP elsewhere.
 enum class Network { automatic, tcp, mpi };
 
+// What reduces gradients on GPUs: NCCL, or the hosts, in their own memory, for which the end of a round has to wait for
+// the gradients to come from the GPU. automatic: NCCL where all ranks have it, else the hosts, of which a warning
+// tells.
+enum class DeviceReduction { automatic, nccl, host };
+
 struct Config {
   // Bytes after which a bucket or fusion buffer is closed. Larger: fewer operations; smaller: earlier start.
   std::size_t bucket_bytes = std::size_t{16} << 20;
@@ -46,6 +51,8 @@ struct Config {
   std::size_t ring_segment_bytes = 60 * 1024;
   // What algorithms are chosen by.
   CostModel cost_model = CostModel::fixed;
+  // What reduces gradients on GPUs: the same on all ranks.
+  DeviceReduction device_reduction = DeviceReduction::automatic;
   // Whether ranks may share a GPU: for tests, where NCCL then goes over sockets. Otherwise that is an error on all
   // ranks.
   bool shared_device = false;

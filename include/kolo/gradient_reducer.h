@@ -43,8 +43,9 @@ struct ReducerOptions {
 //   gradient(i), contributed(i)               the results, in kolo's memory, until the next contribute()
 //
 // Gradients on a device come with the stream in which they are ready, and finish() names the stream in which the
-// results are wanted. Nothing of it waits for the device: finish() waits until the hosts have agreed and everything is
-// enqueued.
+// results are wanted. With NCCL nothing of it waits for the device: finish() waits until the hosts have agreed and
+// everything is enqueued. Where the hosts reduce (Config::device_reduction), finish() also waits until the gradients
+// have come from the device and are reduced; not until the results are back there.
 class GradientReducer {
  public:
   virtual ~GradientReducer() = default;

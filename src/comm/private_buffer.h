@@ -20,7 +20,7 @@ class PrivateBuffer final : public RegisteredBuffer {
   [[nodiscard]] std::span<std::byte> data() noexcept override { return {memory_.get(), bytes_}; }
 
  private:
-  static constexpr std::align_val_t kAlignment{64};
+  static constexpr std::align_val_t kAlignment{4096};  // a page: see Communicator::allocate()
   struct Free {
     void operator()(std::byte* memory) const noexcept { ::operator delete(memory, kAlignment); }
   };

@@ -24,7 +24,7 @@ static_assert(is(CopyKind::host_to_host, cudaMemcpyHostToHost) &&
               is(CopyKind::device_to_host, cudaMemcpyDeviceToHost) &&
               is(CopyKind::device_to_device, cudaMemcpyDeviceToDevice) && is(CopyKind::by_address, cudaMemcpyDefault));
 static_assert(kStreamNonBlocking == cudaStreamNonBlocking && kEventDisableTiming == cudaEventDisableTiming &&
-              kHostAllocPortable == cudaHostAllocPortable);
+              kHostAllocPortable == cudaHostAllocPortable && kHostRegisterPortable == cudaHostRegisterPortable);
 static_assert(is(Attribute::multiprocessors, cudaDevAttrMultiProcessorCount) &&
               is(Attribute::compute_major, cudaDevAttrComputeCapabilityMajor) &&
               is(Attribute::compute_minor, cudaDevAttrComputeCapabilityMinor));

@@ -48,6 +48,17 @@ PinnedBuffer::PinnedBuffer(PinnedBuffer&& other) noexcept
       data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)) {}
 
+PageLock::PageLock(RuntimePtr runtime, std::span<std::byte> memory)
+    : runtime_(std::move(runtime)), memory_(memory.empty() ? nullptr : memory.data()) {
+  if (memory_ == nullptr) return;
+  runtime_->check(runtime_->api().register_host(memory_, memory.size(), kHostRegisterPortable),
+                  asked("cudaHostRegister", memory.size()));
+}
+
+PageLock::~PageLock() {
+  if (memory_ != nullptr && runtime_->api().unregister_host(memory_) != kSuccess) runtime_->api().take_last_error();
+}
+
 void copy(const Runtime& runtime, void* to, const void* from, std::size_t bytes, Stream stream) {
   if (bytes == 0) return;
   const DeviceGuard guard(runtime, stream.device);

@@ -44,6 +44,20 @@ class PinnedBuffer {
   std::size_t size_ = 0;
 };
 
+// Page-locks memory that somebody else has allocated, and that shares no page with other memory that is locked like
+// this. The memory outlives it; and as above.
+class PageLock {
+ public:
+  PageLock(RuntimePtr runtime, std::span<std::byte> memory);
+  ~PageLock();
+  PageLock(const PageLock&) = delete;
+  PageLock& operator=(const PageLock&) = delete;
+
+ private:
+  RuntimePtr runtime_;
+  void* memory_;  // null: no bytes
+};
+
 // Enqueued in `stream`; both sides must stay until that has passed. The kind is found out by the addresses.
 void copy(const Runtime& runtime, void* to, const void* from, std::size_t bytes, Stream stream);
 void fill_zero(const Runtime& runtime, void* memory, std::size_t bytes, Stream stream);

@@ -23,9 +23,10 @@ struct Dim3 {
 
 enum class CopyKind : int { host_to_host, host_to_device, device_to_host, device_to_device, by_address };
 
-inline constexpr unsigned kStreamNonBlocking = 1;   // cudaStreamNonBlocking: not ordered with the default stream
-inline constexpr unsigned kEventDisableTiming = 2;  // cudaEventDisableTiming
-inline constexpr unsigned kHostAllocPortable = 1;   // cudaHostAllocPortable: pinned for every device
+inline constexpr unsigned kStreamNonBlocking = 1;     // cudaStreamNonBlocking: not ordered with the default stream
+inline constexpr unsigned kEventDisableTiming = 2;    // cudaEventDisableTiming
+inline constexpr unsigned kHostAllocPortable = 1;     // cudaHostAllocPortable: pinned for every device
+inline constexpr unsigned kHostRegisterPortable = 1;  // cudaHostRegisterPortable: the same
 
 enum class Attribute : int {  // cudaDeviceAttr
   multiprocessors = 16,
@@ -65,6 +66,8 @@ struct RuntimeApi {
   Status (*release)(void* memory) = nullptr;                                              // cudaFree
   Status (*allocate_pinned)(void** memory, std::size_t bytes, unsigned flags) = nullptr;  // cudaHostAlloc
   Status (*release_pinned)(void* memory) = nullptr;                                       // cudaFreeHost
+  Status (*register_host)(void* memory, std::size_t bytes, unsigned flags) = nullptr;     // cudaHostRegister
+  Status (*unregister_host)(void* memory) = nullptr;                                      // cudaHostUnregister
   Status (*copy)(void* to, const void* from, std::size_t bytes, CopyKind kind, StreamHandle stream) = nullptr;
   Status (*fill)(void* memory, int value, std::size_t bytes, StreamHandle stream) = nullptr;  // cudaMemsetAsync
 

@@ -29,6 +29,8 @@
   CALL(release, cudaFree)                                   \
   CALL(allocate_pinned, cudaHostAlloc)                      \
   CALL(release_pinned, cudaFreeHost)                        \
+  CALL(register_host, cudaHostRegister)                     \
+  CALL(unregister_host, cudaHostUnregister)                 \
   CALL(copy, cudaMemcpyAsync)                               \
   CALL(fill, cudaMemsetAsync)                               \
   CALL(load_library, cudaLibraryLoadData)                   \

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "kernels/pack.h"
-#include "telemetry/range.h"
 
 namespace kolo::device {
 
@@ -14,6 +13,7 @@ BucketMemory::BucketMemory(Lane& lane, BucketShape shape, std::chrono::milliseco
       memory_(std::move(lane.communicator().allocate({&shape_.bytes, 1}, timeout).front())),
       table_(lane.runtime(), lane.device(), shape_.places, {.element_bytes = size_of(shape_.dtype)}),
       sources_(shape_.places.size(), nullptr),
+      fetched_(lane.runtime(), lane.device()),
       done_(lane.runtime(), lane.device()) {}
 
 void BucketMemory::open() {
@@ -35,8 +35,9 @@ void BucketMemory::seal() {
   }
 }
 
-void BucketMemory::reduce(double scale) {
-  const telemetry::Range range("kolo: reduce bucket", shape_.bytes);
+void BucketMemory::let_go() { std::fill(sources_.begin(), sources_.end(), nullptr); }
+
+void BucketMemory::pack(double scale) {
   const cuda::DeviceGuard guard(*lane_.runtime(), lane_.device());  // one switch, instead of one in each call
   for (auto& event : ready_) {
     cuda::wait_for(*lane_.runtime(), lane_.stream(), event);
@@ -45,6 +46,10 @@ void BucketMemory::reduce(double scale) {
   ready_.clear();
   const kernels::Transfer transfer{data(), shape_.dtype, shape_.dtype, scale};
   kernels::pack(lane_.kernels(), table_, sources_, transfer, lane_.stream());
+}
+
+void BucketMemory::sum() {
+  const cuda::DeviceGuard guard(*lane_.runtime(), lane_.device());
   AllreduceOptions options;
   options.data = data();
   options.count = shape_.bytes / size_of(shape_.dtype);
@@ -53,6 +58,18 @@ void BucketMemory::reduce(double scale) {
   options.registered = memory_.get();
   options.stream = lane_.stream();
   lane_.keep(lane_.communicator().start(options));
+  done_.record(lane_.stream());
+}
+
+void BucketMemory::fetch(std::span<std::byte> host) {
+  const cuda::DeviceGuard guard(*lane_.runtime(), lane_.device());
+  cuda::copy(*lane_.runtime(), host.data(), data(), shape_.bytes, lane_.stream());
+  fetched_.record(lane_.stream());
+}
+
+void BucketMemory::put(std::span<const std::byte> host) {
+  const cuda::DeviceGuard guard(*lane_.runtime(), lane_.device());
+  cuda::copy(*lane_.runtime(), data(), host.data(), shape_.bytes, lane_.stream());
   done_.record(lane_.stream());
 }
 

@@ -1,5 +1,8 @@
 #pragma once
 // One bucket's memory on a device: gradients are noted as they come, and packed and reduced together.
+//
+//   lane:  [ pack ][ sum ]                  where the lane's communicator reaches all ranks
+//          [ pack ][ fetch ] ... [ put ]    where hosts reduce: what was fetched, when that has come
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -31,9 +34,18 @@ class BucketMemory {
   // All has come that will; what is missing counts as zeros. What is enqueued later in the streams of the contributions
   // is not waited for.
   void seal();
-  // Enqueues: pack, each element multiplied by `scale`, then the sum over all ranks.
-  void reduce(double scale);
-  // What is enqueued in `user` from now on finds the sums. REQUIRES: reduce().
+  // What was contributed may be gone: zeros are packed in its place.
+  void let_go();
+  // Each of these enqueues. pack() multiplies each element by `scale`; sum() adds up what the lane's ranks have.
+  void pack(double scale);
+  void sum();
+  // Copies to and from memory of the host, page-locked and as long as the bucket, which the host leaves alone
+  // meanwhile.
+  void fetch(std::span<std::byte> host);
+  void put(std::span<const std::byte> host);
+  // Whether the host may read what the last fetch() has copied. Throws BackendError.
+  [[nodiscard]] bool fetched() const { return fetched_.passed(); }
+  // What is enqueued in `user` from now on finds the results. REQUIRES: sum() or put().
   void hand_to(Stream user);
   [[nodiscard]] std::byte* data() noexcept { return memory_->data().data(); }  // not for the host to read
 
@@ -45,6 +57,7 @@ class BucketMemory {
   std::vector<void*> sources_;      // by slot; null: zeros
   std::vector<Stream> streams_;     // of this round's contributions, each once
   std::vector<cuda::Event> ready_;  // in them
+  cuda::Event fetched_;
   cuda::Event done_;
 };
 

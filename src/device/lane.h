@@ -7,7 +7,7 @@
 //   the lane                        [ pack ][ allreduce ] [ pack ][ allreduce ]-+ event
 //
 // The host waits for none of it. What it agrees on with the other ranks' hosts, before it enqueues, is in
-// engine/device_bucket.h.
+// engine/device_bucket.h; how hosts reduce, where devices cannot, in engine/staged_bucket.h.
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -22,7 +22,9 @@ struct LaneParts {
   cuda::RuntimePtr runtime;
   int device = 0;
   std::shared_ptr<cuda::KernelImage> kernels;
-  std::unique_ptr<Communicator> communicator;  // over all ranks, for memory of this device
+  // For memory of this device: over all ranks, or of this rank alone where the hosts carry what is reduced
+  // (engine/staged_bucket.h).
+  std::unique_ptr<Communicator> communicator;
 };
 
 // Externally synchronized, but for events(), order_after() and order_before().

@@ -1,7 +1,10 @@
 #pragma once
 // One bucket of a frozen plan, round after round: gradients come in, are reduced, and the results are read where they
-// lie. Where that is, in the host's memory (host_bucket.h) or on a device (device_bucket.h), is the two kinds' affair;
-// what travels beside the data is the same.
+// lie. Where that is and what reduces it is the kinds' affair; what travels beside the data is the same.
+//
+//   host_bucket.h     in memory of the host, by the hosts
+//   device_bucket.h   on a device, by the devices
+//   staged_bucket.h   on a device, by the hosts
 //
 // Flag words: [0] kVoid | ...   [1] stamp   [2] ~stamp   [3...] a bit for every tensor that was contributed, and behind
 // them what a kind adds. Words are combined by OR over ranks, so stamps agree exactly when ([1] & [2]) == 0 afterwards.
@@ -37,6 +40,8 @@ class Bucket {
   virtual bool place(std::size_t slot, std::byte* data) = 0;
   // Tensors that were not contributed count as zeros.
   virtual void clear_missing() = 0;
+  // What was contributed may be gone, and this round fails: it is not read any more. Under the progress lock.
+  virtual void let_go_of_contributions() = 0;
 
   virtual void launch(const Reduction& reduction, bool as_void) = 0;
   // True once complete for this thread: the result may be read, or is ordered in a stream. Throws what the collective
@@ -47,6 +52,7 @@ class Bucket {
   // `user` may read the results from now on. Nothing to do on the host.
   virtual void hand_to(Stream user) = 0;
   [[nodiscard]] virtual std::span<std::byte> tensor(std::size_t slot, std::size_t bytes) = 0;
+  // This rank is among them where its own device is waited for.
   [[nodiscard]] virtual std::vector<Rank> waiting_for() const = 0;
 
   // REQUIRES: complete.

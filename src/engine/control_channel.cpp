@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 
 #include "engine/codec.h"
 #include "kolo/error.h"
@@ -75,7 +76,6 @@ std::optional<ControlChannel::Received> ControlChannel::receive() {
 }
 
 void ControlChannel::send(Rank to, const Envelope& envelope) {
-  flush();
   const auto message = encode(envelope);
   auto out = std::make_unique<Outgoing>();
   out->frame.resize(kHeaderBytes + message.size());
@@ -91,8 +91,18 @@ void ControlChannel::send(Rank to, const Envelope& envelope) {
   counters_.control_bytes.add(frame.size());
 }
 
+// What cannot leave any more, because its neighbour is gone, keeps nothing else from leaving.
 bool ControlChannel::flush() {
-  std::erase_if(outgoing_, [](const auto& out) { return out->first->test() && (!out->rest || out->rest->test()); });
+  std::exception_ptr error;
+  std::erase_if(outgoing_, [&](const auto& out) {
+    try {
+      return out->first->test() && (!out->rest || out->rest->test());
+    } catch (...) {
+      error = std::current_exception();
+      return true;
+    }
+  });
+  if (error) std::rethrow_exception(error);
   return outgoing_.empty();
 }
 

@@ -26,7 +26,7 @@ class ControlChannel {
   // The next message from a neighbour, if one has arrived. Throws PeerLostError or BackendError.
   [[nodiscard]] std::optional<Received> receive();
   void send(Rank to, const Envelope& envelope);
-  // Lets sends go on; true when all have left.
+  // Lets sends go on; true when all have left. Throws PeerLostError for those that a neighbour will never take, once.
   bool flush();
   // Whether all had left when flush() was last called.
   [[nodiscard]] bool idle() const noexcept { return outgoing_.empty(); }

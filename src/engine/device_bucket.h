@@ -1,7 +1,8 @@
 #pragma once
-// A bucket in memory of a device. The flags travel between the hosts, ahead of the data: an allreduce of nothing but
-// flags, in the host's memory. When it is complete all ranks have handed the bucket over, and none will stay away from
-// the collective on the device, which could not be called back; a bucket that is void never gets there.
+// A bucket in memory of a device, reduced by the devices. The flags travel between the hosts, ahead of the data: an
+// allreduce of nothing but flags, in the host's memory. When it is complete all ranks have handed the bucket over, and
+// none will stay away from the collective on the device, which could not be called back; a bucket that is void never
+// gets there.
 //
 //   host     launch()   --- flags, and rank 0's turn ---   advance(): its turn? enqueue      hand_to(user)
 //   lane                                                   [ pack ][ allreduce ] event ---->  user's stream waits
@@ -11,8 +12,7 @@
 // order the flags arrive in, and however many reducers share the device.
 #include <memory>
 
-#include "device/bucket_memory.h"
-#include "engine/bucket.h"
+#include "engine/bucket_on_device.h"
 #include "telemetry/counters.h"
 
 namespace kolo::engine {
@@ -25,27 +25,22 @@ struct DeviceBucketParts {
   std::chrono::milliseconds timeout{};  // of making its memory
 };
 
-class DeviceBucket final : public Bucket {
+class DeviceBucket final : public BucketOnDevice {
  public:
   explicit DeviceBucket(DeviceBucketParts parts);
 
   void open(std::uint64_t stamp) override;
-  bool pack(std::size_t slot, const void* data, Stream ready) override;
-  bool place(std::size_t slot, std::byte* data) override;
-  void clear_missing() override;
   void launch(const Reduction& reduction, bool as_void) override;
   // Complete: everything is enqueued, or the bucket is void.
   bool advance() override;
-  [[nodiscard]] bool moved() noexcept override { return parts_.communicator->moved(); }
-  void hand_to(Stream user) override;
-  [[nodiscard]] std::span<std::byte> tensor(std::size_t slot, std::size_t bytes) override;
+  [[nodiscard]] bool moved() noexcept override { return communicator_->moved(); }
   [[nodiscard]] std::vector<Rank> waiting_for() const override;
 
  private:
   [[nodiscard]] std::uint64_t& turn() noexcept { return own_word(0); }
 
-  DeviceBucketParts parts_;
-  device::BucketMemory memory_;
+  std::unique_ptr<Communicator> communicator_;
+  telemetry::Counters* counters_;
   double scale_ = 1;
   std::unique_ptr<Operation> agreement_;
   enum class State { open, launched, agreed, complete } state_ = State::open;

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "base/deadline.h"
+#include "engine/bucket_on_device.h"
 #include "engine/engine_impl.h"
 #include "engine/message_check.h"
 #include "engine/ready_list.h"
@@ -111,6 +112,8 @@ bool EngineImpl::run_listed(bool may_wait) {
     try {
       run(next);
     } catch (const DamagedMessage&) {
+      throw;
+    } catch (const DeviceFailure&) {
       throw;
     } catch (const BackendError&) {
       // There was no memory, and every rank has been told: nothing but this item has failed.
@@ -295,11 +298,14 @@ void EngineImpl::leave() {
     negotiation_.end(fatal, rank());
   }
   const base::Deadline deadline(had_ended ? kLastWords : std::chrono::milliseconds(kGoodbye));
-  try {
-    while (control_ && !control_->flush() && !deadline.passed()) parts_.transport->wait_for_activity(100us);
-  } catch (const PeerLostError&) {
-    // Whoever left before us need not be told.
-  }
+  const auto said = [&] {
+    try {
+      return control_->flush();
+    } catch (const PeerLostError&) {  // whoever left before us need not be told
+      return false;
+    }
+  };
+  while (control_ && !said() && !deadline.passed()) parts_.transport->wait_for_activity(100us);
   executor_.fail_from(0, unfinished);  // what peers that are gone kept from ending
 }
 

@@ -6,6 +6,7 @@
 #include "engine/device_bucket.h"
 #include "engine/host_bucket.h"
 #include "engine/signature.h"
+#include "engine/staged_bucket.h"
 #include "kolo/error.h"
 #include "telemetry/range.h"
 
@@ -184,6 +185,7 @@ Awaited GradientRounds::awaited() const {
   if (!launched_.empty()) {
     const auto& first = frozen_->plan.buckets[launched_.front()].tensors.front();
     text += " at the bucket of '" + table_[first.index].name + "'";
+    if (std::ranges::binary_search(ranks, host_.rank())) text += ", which the device of this rank has not packed yet";
   }
   return {ranks, text};
 }
@@ -284,13 +286,30 @@ std::unique_ptr<GradientRounds::Frozen> GradientRounds::make_frozen(const Item& 
 
 std::unique_ptr<Bucket> GradientRounds::make_bucket(const PlannedBucket& plan, std::unique_ptr<RegisteredBuffer> memory,
                                                     RegisteredBuffer* home) {
-  if (plan.on_device) {
-    return std::make_unique<DeviceBucket>(
-        DeviceBucketParts{&plan, host_.communicators()(), host_.lane(), &host_.counters(), host_.timeout()});
-  }
+  if (plan.on_device) return make_device_bucket(plan);
   return std::make_unique<HostBucket>(
-      HostBucketParts{&plan, host_.communicators()(), std::move(memory), home, &host_.counters()});
+      HostBucketParts{&plan, {host_.communicators()(), std::move(memory), &host_.counters()}, home});
 }
+
+std::unique_ptr<Bucket> GradientRounds::make_device_bucket(const PlannedBucket& plan) {
+  auto communicator = host_.communicators()();
+  std::unique_ptr<RegisteredBuffer> memory;  // of the host; for each bucket its own pages
+  const std::size_t bytes = HostReduction::memory_for(plan);
+  if (staged()) memory = std::move(host_.allocator().allocate({&bytes, 1}, host_.timeout()).front());
+  try {
+    if (memory == nullptr) {
+      return std::make_unique<DeviceBucket>(
+          DeviceBucketParts{&plan, std::move(communicator), host_.lane(), &host_.counters(), host_.timeout()});
+    }
+    HostReductionParts reduction{std::move(communicator), std::move(memory), &host_.counters()};
+    return std::make_unique<StagedBucket>(
+        StagedBucketParts{&plan, std::move(reduction), host_.lane(), host_.timeout()});
+  } catch (const BackendError& error) {
+    throw DeviceFailure(error.what());
+  }
+}
+
+bool GradientRounds::staged() const { return host_.lane()->communicator().size() < host_.allocator().size(); }
 
 bool GradientRounds::on_device() const {
   return std::any_of(table_.begin(), table_.end(), [](const GradientInfo& row) { return row.on_device; });
@@ -339,11 +358,12 @@ void GradientRounds::release_contributors() noexcept {
   }
 }
 
-// Buckets hold copies, or blocks that are not used again before the round is over. Whoever else reads the originals
-// does so after negotiating a round that has not failed, and this one will.
+// Whoever else reads them does so after negotiating a round that has not failed, and this one will.
 void GradientRounds::let_go_of_contributions() {
   release_contributors();
   std::fill(contributions_.begin(), contributions_.end(), Contribution{});
+  if (!frozen_) return;
+  for (const auto& bucket : frozen_->buckets) bucket->let_go_of_contributions();
 }
 
 void GradientRounds::fail(const std::string& text) {

@@ -89,7 +89,7 @@ class GradientRounds final : public GradientReducer {
   bool advance();
   // Rounds from `from_round` on cannot be completed any more: their waits rethrow `error`. Thread-safe.
   void poison(std::exception_ptr error, std::uint64_t from_round);
-  // What was contributed may be gone: it is not read any more.
+  // What was contributed may be gone: it is not read any more. Under the progress lock.
   void let_go_of_contributions();
   // Completes this round as failed, so that peers learn `text`. Throws what finish() throws.
   void fail(const std::string& text);
@@ -123,7 +123,10 @@ class GradientRounds final : public GradientReducer {
   void add(std::size_t index, Contribution contribution, std::byte* place);
   [[nodiscard]] std::unique_ptr<Bucket> make_bucket(const PlannedBucket& plan, std::unique_ptr<RegisteredBuffer> memory,
                                                     RegisteredBuffer* home);
+  [[nodiscard]] std::unique_ptr<Bucket> make_device_bucket(const PlannedBucket& plan);
   [[nodiscard]] bool on_device() const;
+  // Gradients on a device are reduced by the hosts, because devices do not reach each other. REQUIRES: a lane.
+  [[nodiscard]] bool staged() const;
   void let_go(std::unique_ptr<Frozen> plan);
   [[nodiscard]] std::unique_ptr<Frozen> make_frozen(const Item& item);
   void freeze(const Item& item);

@@ -1,16 +1,16 @@
 #include "nccl/agree.h"
 
 #include <cstring>
-#include <map>
 #include <utility>
 
+#include "base/fields.h"
 #include "kolo/error.h"
 #include "nccl/library.h"
 
 namespace kolo::nccl {
 namespace {
 
-constexpr std::size_t kFields = 10;
+constexpr std::size_t kFields = 9;
 
 std::string hex_of(const UniqueId& id) {
   constexpr std::string_view kDigits = "0123456789abcdef";
@@ -38,14 +38,6 @@ UniqueId id_of(const std::string& text) {
   return id;
 }
 
-// No tabs and no line ends inside a field.
-std::string field(std::string text) {
-  for (char& c : text) {
-    if (c == '\t' || c == '\n' || c == '\r') c = ' ';
-  }
-  return text;
-}
-
 int number(const std::string& text) {
   try {
     return std::stoi(text);
@@ -69,18 +61,6 @@ void check_devices(const std::vector<RankFacts>& ranks) {
   }
 }
 
-void check_sharing(const std::vector<RankFacts>& ranks) {
-  std::map<std::pair<std::string, std::string>, std::size_t> taken;
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
-    const auto [other, alone] = taken.try_emplace({ranks[r].host, ranks[r].device}, r);
-    if (alone || (ranks[r].shares && ranks[other->second].shares)) continue;
-    throw UsageError("ranks " + std::to_string(other->second) + " and " + std::to_string(r) + " are both on device " +
-                     ranks[r].device + " of " + ranks[r].host +
-                     "; start at most as many ranks on a host as it has devices. KOLO_SHARED_DEVICE=on allows it all "
-                     "the same: for tests, as it is very slow");
-  }
-}
-
 void check_equal(const std::vector<RankFacts>& ranks) {
   for (std::size_t r = 1; r < ranks.size(); ++r) {
     if (ranks[r].version != ranks[0].version) {
@@ -97,23 +77,17 @@ void check_equal(const std::vector<RankFacts>& ranks) {
 }  // namespace
 
 std::string encode(const RankFacts& facts) {
-  std::string text;
-  for (const std::string& each : {field(facts.trouble), field(facts.host), field(facts.device)}) text += each + "\t";
-  for (const int each : {facts.version, facts.driver, facts.runtime, facts.chooses ? 1 : 0, facts.shares ? 1 : 0}) {
-    text += std::to_string(each) + "\t";
+  std::vector<std::string> fields{facts.trouble, facts.host, facts.device};
+  for (const int each : {facts.version, facts.driver, facts.runtime, facts.chooses ? 1 : 0}) {
+    fields.push_back(std::to_string(each));
   }
-  return text + field(facts.options) + "\t" + hex_of(facts.id);
+  fields.push_back(facts.options);
+  fields.push_back(hex_of(facts.id));
+  return base::join_fields(std::move(fields));
 }
 
 RankFacts decode(const std::string& text) {
-  std::vector<std::string> fields{""};
-  for (const char c : text) {
-    if (c == '\t') {
-      fields.emplace_back();
-    } else {
-      fields.back() += c;
-    }
-  }
+  const auto fields = base::split_fields(text);
   if (fields.size() != kFields) throw BackendError("NCCL: what a rank says of itself cannot be read: '" + text + "'");
   RankFacts facts;
   facts.trouble = fields[0];
@@ -123,16 +97,14 @@ RankFacts decode(const std::string& text) {
   facts.driver = number(fields[4]);
   facts.runtime = number(fields[5]);
   facts.chooses = number(fields[6]) != 0;
-  facts.shares = number(fields[7]) != 0;
-  facts.options = fields[8];
-  facts.id = id_of(fields[9]);
+  facts.options = fields[7];
+  facts.id = id_of(fields[8]);
   return facts;
 }
 
 void check_agreement(const std::vector<RankFacts>& ranks) {
   check_devices(ranks);
   check_equal(ranks);
-  check_sharing(ranks);
 }
 
 std::vector<RankFacts> agree(const Exchange& exchange, const RankFacts& mine) {

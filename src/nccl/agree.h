@@ -20,7 +20,6 @@ struct RankFacts {
   int driver = 0;      // CUDA's versions
   int runtime = 0;
   bool chooses = false;  // ring or tree per call: see tuner.h
-  bool shares = false;   // a device with another rank: see NcclParts::shared_device
   std::string options;   // settings that must be equal
   UniqueId id{};         // of rank 0
 };
@@ -29,8 +28,8 @@ struct RankFacts {
 [[nodiscard]] std::string encode(const RankFacts& facts);
 [[nodiscard]] RankFacts decode(const std::string& text);  // BackendError for what encode() does not make
 
-// Throws the same error on every rank: UsageError where a rank has no device, where two share one; MismatchError for
-// different versions and settings.
+// Throws the same error on every rank: UsageError where a rank has no device; MismatchError for different versions and
+// settings. That ranks share a device is for the caller to find.
 void check_agreement(const std::vector<RankFacts>& ranks);
 // Both: collective.
 [[nodiscard]] std::vector<RankFacts> agree(const Exchange& exchange, const RankFacts& mine);

@@ -19,9 +19,8 @@ struct NcclParts {
   int size = 1;
   std::string host;
   Exchange exchange;                       // among the group; used while it is made
-  cuda::RuntimePtr runtime;                // null where this rank has no device: then `trouble` says why
+  cuda::RuntimePtr runtime;                // null where this rank has no device: then no rank gets a communicator
   std::shared_ptr<const Library> library;  // the same
-  std::string trouble;
   int device = 0;
   bool shared_device = false;  // several ranks may be on one device: for tests
   int max_ctas = 0;            // blocks of the device that one collective may take; 0: as many as NCCL likes

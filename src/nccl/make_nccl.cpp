@@ -40,10 +40,8 @@ void add_id(RankFacts& facts, const Library& library) {
 RankFacts facts_of(const NcclParts& parts, const Environment& environment) {
   RankFacts facts;
   facts.host = parts.host;
-  facts.trouble = parts.trouble;
-  facts.shares = parts.shared_device;
   facts.options = options_text(parts);
-  if (facts.trouble.empty() && parts.runtime == nullptr) facts.trouble = "no CUDA device";
+  if (parts.runtime == nullptr) facts.trouble = "no CUDA device";
   if (facts.trouble.empty() && parts.library == nullptr) facts.trouble = "no NCCL";
   if (!facts.trouble.empty()) return facts;
   try {

@@ -77,6 +77,7 @@ std::string print_word(const Config& config) {
 // Enumerators by their name; the array is in the order of the enum.
 constexpr std::array<std::string_view, 3> kCoordinatorModes{"auto", "always", "never"};
 constexpr std::array<std::string_view, 3> kNetworks{"auto", "tcp", "mpi"};
+constexpr std::array<std::string_view, 3> kDeviceReductions{"auto", "nccl", "host"};
 constexpr std::array<std::string_view, 2> kCostModels{"fixed", "measured"};
 constexpr std::array<std::string_view, 2> kSwitch{"off", "on"};
 constexpr std::array<std::string_view, 4> kLogLevels{"debug", "info", "warn", "error"};
@@ -136,6 +137,11 @@ constexpr ConfigRow kRows[] = {
      "What an algorithm is chosen by: constants of the library, so that runs repeat bit for bit (fixed), or what "
      "the links show when a Context is made (measured).",
      parse_enum<&Config::cost_model, kCostModels>, print_enum<&Config::cost_model, kCostModels>},
+    {"KOLO_DEVICE_REDUCTION", "auto, nccl, host",
+     "What reduces gradients on GPUs: NCCL, and it is an error where a rank has none (nccl); the hosts, through their "
+     "memory (host); NCCL where all ranks have it, else the hosts, with a warning (auto). The same on all ranks.",
+     parse_enum<&Config::device_reduction, kDeviceReductions>,
+     print_enum<&Config::device_reduction, kDeviceReductions>},
     {"KOLO_SHARED_DEVICE", "off, on",
      "Whether ranks may share a GPU (on): for tests, over sockets and slowly. Otherwise it is an error on all ranks.",
      parse_enum<&Config::shared_device, kSwitch>, print_enum<&Config::shared_device, kSwitch>},

@@ -31,7 +31,8 @@ struct LaneWorld {
   const telemetry::Logger* logger = nullptr;
 };
 
-// Collective, once in the life of `world`. Throws the same on all ranks where one of them has no device or no NCCL.
+// Collective, once in the life of `world`. The lane's communicator is over all ranks where NCCL is to reduce, and else
+// of this rank alone. Throws the same on all ranks: see agree_on_devices().
 [[nodiscard]] std::unique_ptr<device::Lane> make_lane(const FindDevices& find, int device, const LaneWorld& world);
 
 }  // namespace kolo::runtime

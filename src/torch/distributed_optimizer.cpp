@@ -42,6 +42,13 @@ void DistributedOptimizer::synchronize() {
   }
 }
 
+void DistributedOptimizer::skip() {
+  synchronize();
+  if (binding_) {
+    binding_->stepped();
+  }
+}
+
 void DistributedOptimizer::zero_grad(bool set_to_none) { optimizer_->zero_grad(set_to_none); }
 
 void DistributedOptimizer::add_param_group(const torch::optim::OptimizerParamGroup& group,

@@ -1,2 +1,5 @@
 kolo_test(multirank.device LABELS multirank TIMEOUT 180 LINK kolo_simulated_device SOURCES
-  device/gradient_test.cpp device/failure_test.cpp device/mutation_test.cpp)
+  device/choice_test.cpp device/gradient_test.cpp device/failure_test.cpp device/mutation_test.cpp device/staged_test.cpp)
+if(KOLO_HAVE_NCCL)
+  target_sources(multirank.device PRIVATE ${CMAKE_CURRENT_LIST_DIR}/device/nccl_only_test.cpp)
+endif()

@@ -1,4 +1,5 @@
-// Schedules of simulated devices under training steps: 2 to 4 ranks, on one host and on several.
+// Schedules of simulated devices under training steps: 2 to 4 ranks, on one host and on several, reduced by NCCL and, a
+// third of them, by the hosts.
 #include "multirank/device/training.h"
 #include "soak/seeds.h"
 
@@ -11,6 +12,7 @@ void check_schedule(std::uint32_t seed) {
   options.seed = seed + 1U;
   constexpr CoordinatorMode kModes[] = {CoordinatorMode::automatic, CoordinatorMode::always, CoordinatorMode::never};
   options.config = small_buckets(kModes[random() % 3]);
+  if (random() % 3 == 0) options.config.device_reduction = DeviceReduction::host;
   const auto ranks = 2 + random() % 3;
   const bool several_hosts = random() % 4 == 0;
   for (std::uint_fast32_t rank = 0; rank < ranks; ++rank) {

@@ -4,8 +4,15 @@ if(TARGET imagenet_trainer)
   kolo_test(trainer_schedule_test SOURCES trainer_schedule_test.cpp LINK imagenet_trainer LABELS training TORCH)
   kolo_test(trainer_model_test SOURCES trainer_model_test.cpp LINK imagenet_trainer LABELS training TORCH)
 
+  kolo_test(trainer_device_test SOURCES trainer_device_test.cpp LINK imagenet_trainer kolo_torch_device LABELS training
+    torch TORCH)
+  if(KOLO_HAVE_MPI)
+    kolo_test(trainer_amp_test SOURCES trainer_amp_test.cpp LINK imagenet_trainer MPI::MPI_CXX LABELS training torch
+      PROCESSES 2 4 TORCH)
+  endif()
+
   # The program as a user starts it: JSON lines, resuming, odd files.
-  foreach(case json resume folder alone)
+  foreach(case json resume folder alone amp device)
     add_test(NAME trainer.${case} COMMAND python3 ${CMAKE_CURRENT_LIST_DIR}/trainer_run.py ${case}
       $<TARGET_FILE:imagenet_resnet50> ${KOLO_MPIRUN})
     set_tests_properties(trainer.${case} PROPERTIES TIMEOUT 300 LABELS "training;mpi" PROCESSORS 2)

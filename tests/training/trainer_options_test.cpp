@@ -41,6 +41,19 @@ TEST(TrainerOptions, DefaultsAreTheClassicRecipe) {
   EXPECT_TRUE(o.channels_last);
   EXPECT_FALSE(o.shared_gradients);
   EXPECT_EQ(o.optimizer, OptimizerKind::fused);
+  EXPECT_EQ(o.device, DeviceKind::cpu);
+  EXPECT_EQ(o.amp, Amp::off);
+}
+
+TEST(TrainerOptions, DeviceAndPrecision) {
+  EXPECT_EQ(parse({"--data", "d", "--device", "cuda"}).device, DeviceKind::cuda);
+  EXPECT_EQ(parse({"--data", "d", "--amp", "bf16"}).amp, Amp::bf16);
+  EXPECT_EQ(parse({"--data", "d", "--amp", "fp16"}).amp, Amp::fp16);
+  using testing::HasSubstr;
+  EXPECT_THAT(complaint({"--data", "d", "--device", "gpu"}), HasSubstr("--device"));
+  EXPECT_THAT(complaint({"--data", "d", "--amp", "fp8"}), HasSubstr("--amp"));
+  EXPECT_THAT(complaint({"--data", "d", "--device", "cuda", "--shared-gradients", "on"}),
+              HasSubstr("--shared-gradients"));
 }
 
 TEST(TrainerOptions, EverythingCanBeSet) {

@@ -172,6 +172,60 @@ def case_alone(run):
     expect(len(of_kind(lines, "step")) == 2, "synthetic JPEGs")
 
 
+def scales(lines):
+    return [line["loss_scale"] for line in of_kind(lines, "step")]
+
+
+def expect_learned(lines, what):
+    values = [loss for _, loss in losses(lines)]
+    expect(values[-1] < 0.5 * values[0], f"{what} learns: {values}")
+
+
+def case_amp(run):
+    recipe = [*SYNTHETIC, "--epochs", 3, "--warmup-epochs", 1, "--synthetic-images", 70]
+    bf16, _ = run(2, *recipe, "--amp", "bf16")
+    expect(bf16[0]["amp"] == "bf16" and bf16[0]["device"] == "cpu", "the header says in what precision")
+    expect_learned(bf16, "bf16")
+    expect(set(scales(bf16)) == {None}, "bf16 needs no scale")
+    shared, _ = run(2, *recipe, "--amp", "bf16", "--shared-gradients", "on")
+    expect(losses(shared) == losses(bf16), "shared gradients change no number")
+
+    fp16 = [*recipe, "--amp", "fp16"]
+    whole, _ = run(2, *fp16)
+    expect_learned(whole, "fp16")
+    expect(scales(whole)[0] == 65536, "the scale at first")
+    for before, after in zip(scales(whole), scales(whole)[1:]):
+        expect(after in (before, before / 2), f"the scale is halved or stays: {scales(whole)}")
+    expect(scales(whole)[-1] < 65536, "gradients of this network overflow at first, which is what is tested here")
+    # The scale that has been found is in the checkpoint.
+    folder = os.path.join(run.folder, "checkpoints")
+    begin, _ = run(2, *fp16, "--steps", 13, "--checkpoint-dir", folder)
+    rest, _ = run(2, *fp16, "--resume", folder)
+    expect(losses(begin) + losses(rest) == losses(whole), "resumed losses")
+    expect(scales(begin) + scales(rest) == scales(whole), f"resumed scales {scales(begin)} {scales(rest)}")
+    # A run of another precision goes on too: weights are fp32 in all of them.
+    wide = ["8" if option == "4" else option for option in recipe]  # one rank with the batch of two
+    other, _ = run(1, *wide, "--resume", folder, "--steps", 15, "--amp", "bf16")
+    expect(len(of_kind(other, "step")) == 2 and set(scales(other)) == {None}, "bf16 after fp16")
+    alone, _ = run(2, *recipe, "--amp", "fp16", "--sync", "off", "--steps", 3)
+    expect(len(of_kind(alone, "step")) == 3 and scales(alone)[0] == 65536, "ranks alone have a scale each")
+
+
+def case_device(run):
+    """Without a GPU, as most machines that test this are, the program says so at once, and once."""
+    cuda = [*SYNTHETIC, "--device", "cuda", "--steps", 2]
+    _, text = run(2, *cuda, "--shared-gradients", "on", fails=True)
+    expect(text.count("--shared-gradients on is for gradients in the host's memory") == 1, f"said once:\n{text}")
+    if os.path.exists("/dev/nvidia0"):
+        lines, _ = run(1, *cuda)
+        expect(lines[0]["device"] == "cuda" and len(of_kind(lines, "step")) == 2, "a step on the GPU")
+        return
+    lines, text = run(2, *cuda, fails=True)
+    expect(not of_kind(lines, "step"), "no step was taken")
+    expect(text.count("imagenet_resnet50: --device cuda: no CUDA device: ranks 0, 1: ") == 1, f"which ranks:\n{text}")
+    expect(text.count("imagenet_resnet50: ") == 1 and "--device cpu needs none" in text, f"once, with a way out:\n{text}")
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as temporary:
         globals()["case_" + sys.argv[1]](Runner(sys.argv[2], sys.argv[3:], temporary))

@@ -72,6 +72,8 @@ class DistributedOptimizer {
   // step(). On a device: ready in the stream that is current here, as with step(), and the host waits for other hosts
   // only.
   void synchronize();
+  // Instead of step(): closes the round and leaves the weights as they are. Collective.
+  void skip();
   void zero_grad(bool set_to_none = true);
 
   // Adds parameters later; they take part from the next step(). All ranks must do the same before the same step().

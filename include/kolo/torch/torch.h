@@ -1,6 +1,8 @@
 #pragma once
 // All of kolo's LibTorch binding.
 #include "kolo/torch/broadcast.h"
+#include "kolo/torch/cuda.h"
 #include "kolo/torch/distributed_optimizer.h"
 #include "kolo/torch/fused_sgd.h"
+#include "kolo/torch/grad_scaler.h"
 #include "kolo/torch/ops.h"

@@ -3,17 +3,18 @@
 // gradients are made by operations in streams, and read by operations in streams.
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "cuda/memory.h"
 #include "cuda/stream.h"
 #include "kolo/kolo.h"
 #include "multirank/engine/world.h"
-#include "nccl/library.h"
 #include "runtime/context_parts.h"
 #include "support/device/kolo_kernels.h"
-#include "support/device/simulated_nccl.h"
+#include "support/device/simulated_library.h"
 
 namespace kolo::test {
 
@@ -23,23 +24,24 @@ class DeviceWorld {
     Hosts hosts;
     std::uint64_t seed = 1;
     Config config = quick();
+    std::map<int, std::string> without_nccl{};  // ranks, and why
   };
   using Mutate = std::function<cuda::RuntimeApi(const cuda::RuntimeApi&)>;
   explicit DeviceWorld(const Options& options, const Mutate& mutate = {})
       : device_({.devices = static_cast<int>(options.hosts.size()), .seed = options.seed}),
         nccl_(device_, {.seed = options.seed}),
-        runtime_(std::make_shared<const cuda::Runtime>(mutate ? mutate(device_.api()) : device_.api())),
-        library_(std::make_shared<const nccl::Library>(nccl_.api(), "simulated")) {
+        runtime_(std::make_shared<const cuda::Runtime>(mutate ? mutate(device_.api()) : device_.api())) {
     add_kolo_kernels(device_);
     static const char image[] = "stands for device code";
-    runtime::Devices devices{runtime_, std::make_shared<cuda::KernelImage>(runtime_, image),
-                             [library = library_] { return library; }};
-    contexts_ = runtime::make_local(options.hosts, options.config, [devices] { return devices; });
+    devices_ = {runtime_, std::make_shared<cuda::KernelImage>(runtime_, image),
+                [this, without = options.without_nccl] { return find_nccl(without); }};
+    contexts_ = runtime::make_local(options.hosts, options.config, [this] { return devices_; });
   }
 
   [[nodiscard]] SimulatedDevice& device() noexcept { return device_; }
   [[nodiscard]] SimulatedNccl& nccl() noexcept { return nccl_; }
   [[nodiscard]] const cuda::RuntimePtr& runtime() const noexcept { return runtime_; }
+  [[nodiscard]] const runtime::Devices& devices() const noexcept { return devices_; }
   [[nodiscard]] int size() const noexcept { return static_cast<int>(contexts_.size()); }
   [[nodiscard]] CounterSnapshot counters(int rank) const {
     return contexts_[static_cast<std::size_t>(rank)]->counters();
@@ -57,10 +59,18 @@ class DeviceWorld {
   }
 
  private:
+  // In the thread of a rank, whose number its device has.
+  nccl::LibraryPtr find_nccl(const std::map<int, std::string>& without) {
+    int rank = 0;
+    runtime_->api().get_device(&rank);
+    if (const auto found = without.find(rank); found != without.end()) throw BackendError(found->second);
+    return simulated_library(nccl_);
+  }
+
   SimulatedDevice device_;
   SimulatedNccl nccl_;
   cuda::RuntimePtr runtime_;
-  nccl::LibraryPtr library_;
+  runtime::Devices devices_;
   std::vector<std::unique_ptr<Context>> contexts_;
 };
 

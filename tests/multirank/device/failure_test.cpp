@@ -1,68 +1,27 @@
-// What the device path does when ranks differ, fail, or have a device that fails; and that no host waits for a device.
+// What the device path does when ranks differ, fail or leave, whoever reduces.
 #include <gmock/gmock.h>
 
-#include <atomic>
-
-#include "multirank/device/device_world.h"
+#include "multirank/device/trainer.h"
+#include "multirank/device/training.h"
+#include "support/sanitizers.h"
 
 namespace kolo::test {
 namespace {
 
 using namespace std::chrono_literals;
 
-struct Trainer {
-  Trainer(DeviceWorld& world, Context& context, std::vector<std::int64_t> counts = {100, 3000, 7})
-      : model(world, context.rank(), std::move(counts), false),
-        reducer(context.engine().make_reducer(model.table(), model.options())),
-        world_(world) {}
-  ~Trainer() { synchronize(); }
-
-  void backward(float value) {
-    for (std::size_t index = 0; index < model.table().size(); ++index) {
-      model.make(index, value);
-      reducer->contribute(index, model.data(index), model.backward());
-    }
+class DeviceFailures : public testing::TestWithParam<DeviceReduction> {
+ protected:
+  static DeviceWorld::Options ranks(int count, std::uint64_t seed = 1) {
+    DeviceWorld::Options options{.hosts = one_host(count), .seed = seed};
+    options.config.device_reduction = GetParam();
+    return options;
   }
-  std::shared_ptr<std::vector<float>> step(float value) {
-    backward(value);
-    reducer->finish(model.user());
-    return model.use(reducer->gradient(1));
-  }
-  void synchronize() { world_.runtime()->api().stream_synchronize(model.user().handle); }
-
-  DeviceModel model;
-  std::unique_ptr<GradientReducer> reducer;
-
- private:
-  DeviceWorld& world_;
 };
+INSTANTIATE_TEST_SUITE_P(Reductions, DeviceFailures, testing::ValuesIn(device_reductions()));
 
-TEST(DeviceFailures, FinishWaitsForHostsAndNotForDevices) {
-  DeviceWorld world({one_host(2)});
-  std::atomic<bool> open = false;
-  world.run([&](Context& context) {
-    Trainer trainer(world, context);
-    auto first = trainer.step(1);
-    trainer.synchronize();
-    EXPECT_EQ(far_from(1, *first), 0);
-    Operation gate;  // nothing behind it runs
-    gate.what = "gate";
-    gate.ready = [&] { return open.load(); };
-    world.device().enqueue(trainer.model.user().handle, std::move(gate));
-    auto second = trainer.step(2);
-    auto third = trainer.step(4);
-    EXPECT_EQ(far_from(0, *third), 0) << "not yet";
-    context.communicator().barrier(20s);
-    open = true;
-    world.device().changed();
-    trainer.synchronize();
-    EXPECT_EQ(far_from(2, *second), 0);
-    EXPECT_EQ(far_from(4, *third), 0);
-  });
-}
-
-TEST(DeviceFailures, AFrozenRoundSendsNoControlMessage) {
-  DeviceWorld world({one_host(2)});
+TEST_P(DeviceFailures, AFrozenRoundSendsNoControlMessage) {
+  DeviceWorld world(ranks(2));
   world.run([&](Context& context) {
     Trainer trainer(world, context);
     trainer.step(1);
@@ -76,8 +35,8 @@ TEST(DeviceFailures, AFrozenRoundSendsNoControlMessage) {
   });
 }
 
-TEST(DeviceFailures, ATableThatChangesIsNegotiatedAgain) {
-  DeviceWorld world({one_host(3)});
+TEST_P(DeviceFailures, ATableThatChangesIsNegotiatedAgain) {
+  DeviceWorld world(ranks(3));
   world.run([&](Context& context) {
     DeviceModel wider(world, context.rank(), {100, 3000, 7, 50}, false);
     Trainer trainer(world, context);
@@ -99,8 +58,8 @@ TEST(DeviceFailures, ATableThatChangesIsNegotiatedAgain) {
 }
 
 // The round that fails is given up on all ranks, also where its first buckets are being reduced; the next one works.
-TEST(DeviceFailures, AnExceptionOnOneRankReachesTheOthersAndTheNextRoundWorks) {
-  DeviceWorld world({one_host(3)});
+TEST_P(DeviceFailures, AnExceptionOnOneRankReachesTheOthersAndTheNextRoundWorks) {
+  DeviceWorld world(ranks(3));
   world.run([&](Context& context) {
     Trainer trainer(world, context);
     trainer.step(1);
@@ -125,8 +84,47 @@ TEST(DeviceFailures, AnExceptionOnOneRankReachesTheOthersAndTheNextRoundWorks) {
   });
 }
 
-TEST(DeviceFailures, GradientsOnTheHostOfOneRankAndOnTheDeviceOfAnotherAreAMismatch) {
-  DeviceWorld world({one_host(2)});
+// The exception takes the reducer and the gradients away. Buckets that had left are not read any more.
+TEST_P(DeviceFailures, AnExceptionThatTakesTheGradientsAwayReachesTheOthers) {
+  for (std::uint64_t seed = 1; seed <= (kSanitized ? 3U : 20U); ++seed) {
+    auto options = ranks(2, seed);
+    options.config.bucket_bytes = 4096;
+    DeviceWorld world(options);
+    world.run([&](Context& context) {
+      const auto train_and_fail = [&] {
+        Trainer trainer(world, context, {100, 3000, 7, 2000, 900});
+        trainer.step(1);
+        if (context.rank() == 0) {
+          EXPECT_THROW(trainer.step(2), PeerFailedError);
+        } else {
+          trainer.backward(2);
+        }
+        throw std::runtime_error("a bad batch");
+      };
+      EXPECT_THROW(context.run(train_and_fail), std::runtime_error);
+    });
+    ASSERT_FALSE(HasFailure()) << "seed " << seed;
+  }
+}
+
+TEST_P(DeviceFailures, ARankThatLeavesInsteadOfARoundIsLost) {
+  DeviceWorld world(ranks(3));
+  world.run([&](Context& context) {
+    Trainer trainer(world, context);
+    trainer.step(1);
+    trainer.synchronize();
+    if (context.rank() == 1) return;
+    try {
+      trainer.step(2);
+      ADD_FAILURE() << "rank " << context.rank() << " went on";
+    } catch (const PeerLostError& error) {
+      EXPECT_EQ(error.rank(), 1);
+    }
+  });
+}
+
+TEST_P(DeviceFailures, GradientsOnTheHostOfOneRankAndOnTheDeviceOfAnotherAreAMismatch) {
+  DeviceWorld world(ranks(2));
   world.run([&](Context& context) {
     DeviceModel model(world, context.rank(), {10}, false);
     auto table = model.table();
@@ -140,8 +138,8 @@ TEST(DeviceFailures, GradientsOnTheHostOfOneRankAndOnTheDeviceOfAnotherAreAMisma
   });
 }
 
-TEST(DeviceFailures, AStreamOfTheHostIsNoStreamOfTheDevice) {
-  DeviceWorld world({one_host(1)});
+TEST_P(DeviceFailures, AStreamOfTheHostIsNoStreamOfTheDevice) {
+  DeviceWorld world(ranks(1));
   world.run([&](Context& context) {
     Trainer trainer(world, context);
     EXPECT_THROW(trainer.reducer->contribute(0, trainer.model.data(0)), UsageError);
@@ -150,8 +148,8 @@ TEST(DeviceFailures, AStreamOfTheHostIsNoStreamOfTheDevice) {
   });
 }
 
-TEST(DeviceFailures, ADeviceThatIsNotThereIsAnErrorOnAllRanks) {
-  DeviceWorld world({one_host(2)});
+TEST_P(DeviceFailures, ADeviceThatIsNotThereIsAnErrorOnAllRanks) {
+  DeviceWorld world(ranks(2));
   world.run([&](Context& context) {
     DeviceModel model(world, context.rank(), {10}, false);
     auto options = model.options();
@@ -167,9 +165,9 @@ TEST(DeviceFailures, ADeviceThatIsNotThereIsAnErrorOnAllRanks) {
 }
 
 // Its last step is complete on every rank, also where the device comes to it only after the news.
-TEST(DeviceFailures, ARankThatLeavesTakesNothingWithIt) {
+TEST_P(DeviceFailures, ARankThatLeavesTakesNothingWithIt) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    DeviceWorld world({one_host(2), seed});
+    DeviceWorld world(ranks(2, seed));
     world.run([&](Context& context) {
       Trainer trainer(world, context);
       trainer.step(1);
@@ -192,30 +190,6 @@ TEST(DeviceFailures, ARankThatLeavesTakesNothingWithIt) {
       EXPECT_EQ(far_from(3, *last), 0) << "seed " << seed;
     });
   }
-}
-
-// NCCL says so only some time after the call; then every rank has an error, on its host, and no device waits.
-TEST(DeviceFailures, AnErrorOfNcclEndsTheGroup) {
-  auto config = quick();
-  config.timeout = 5s;
-  DeviceWorld world({.hosts = one_host(2), .seed = 1, .config = config});
-  world.run([&](Context& context) {
-    Trainer trainer(world, context);
-    trainer.step(1);
-    trainer.synchronize();
-    context.communicator().barrier(20s);
-    if (context.rank() == 1) world.nccl().break_rank(1, nccl::Result::remote_error, "the link is down");
-    bool failed = false;
-    for (int step = 0; step < 1000 && !failed; ++step) {
-      try {
-        trainer.step(1);
-      } catch (const Error& error) {
-        failed = true;
-        EXPECT_THAT(error.what(), testing::HasSubstr("the link is down"));
-      }
-    }
-    EXPECT_TRUE(failed);
-  });
 }
 
 }  // namespace

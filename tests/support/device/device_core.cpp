@@ -67,7 +67,8 @@ Entry* DeviceCore::enqueue(cuda::StreamHandle handle, Operation operation, const
 }
 
 void DeviceCore::find_deadlock() {
-  if (!streams.stuck()) return;
+  if (searched_at_ == moves || !streams.stuck()) return;
+  searched_at_ = moves;
   if (const std::string circle = streams.new_circle(); !circle.empty()) {
     report(Fault::deadlock, "operations wait for each other:" + circle);
   }
@@ -118,7 +119,7 @@ cuda::Status DeviceCore::release(void* released, MemoryKind kind, const char* ca
 void DeviceCore::host_uses(const Range& range) {
   const char* const verb = range.access == Access::write ? "the host writes " : "the host reads ";
   const Block* const block = memory.find(range.memory);
-  if (block == nullptr || block->kind != MemoryKind::pinned) {
+  if (block == nullptr || (block->kind != MemoryKind::pinned && block->kind != MemoryKind::registered)) {
     report(Fault::bad_memory, verb + memory.describe(range) + ", which is not pinned memory");
     return;
   }

@@ -23,6 +23,7 @@ inline constexpr cuda::Status kNoDevice = 100;
 inline constexpr cuda::Status kInvalidDevice = 101;
 inline constexpr cuda::Status kInvalidHandle = 400;
 inline constexpr cuda::Status kSymbolNotFound = 500;
+inline constexpr cuda::Status kAlreadyRegistered = 712;
 inline constexpr cuda::Status kDeadlocked = 702;  // "the launch timed out": what the driver says of work without end
 
 struct SimulatedKernel {
@@ -67,7 +68,7 @@ class DeviceCore {
   std::recursive_mutex mutex;  // guards everything below
   std::condition_variable_any change;
   std::uint64_t moves = 0;
-  const DeviceOptions options;
+  DeviceOptions options;
   std::vector<Violation> violations;
   std::size_t reported = 0;  // violations so far, taken or not
   bool deadlocked = false;   // one was reported
@@ -87,6 +88,7 @@ class DeviceCore {
 
  private:
   void find_deadlock();
+  std::uint64_t searched_at_ = ~std::uint64_t{0};  // `moves` when circles were last looked for
 };
 
 // simulated_api.cpp

@@ -12,6 +12,7 @@ constexpr std::size_t kGuard = 256;  // bytes on either side of every block
 constexpr int kGuardByte = 0xfd;
 constexpr int kFreshByte = 0xcd;  // allocated, not written yet
 constexpr int kReleasedByte = 0xdd;
+constexpr std::uintptr_t kPage = 4096;
 
 std::uintptr_t address(const void* memory) { return reinterpret_cast<std::uintptr_t>(memory); }
 
@@ -26,6 +27,8 @@ const char* kind_name(MemoryKind kind) {
       return "device";
     case MemoryKind::pinned:
       return "pinned";
+    case MemoryKind::registered:
+      return "registered";
     case MemoryKind::token:
       return "token";
   }
@@ -57,9 +60,32 @@ void* DeviceMemory::allocate(MemoryKind kind, int device, std::size_t bytes, std
   return data;
 }
 
+bool DeviceMemory::add_registered(void* memory, std::size_t bytes) {
+  const auto first_page = [](const auto start) { return start / kPage; };
+  const auto begin = first_page(address(memory));
+  const auto end = first_page(address(memory) + bytes - 1);
+  for (const auto& [start, block] : blocks_) {
+    const bool shared = first_page(start) <= end && first_page(start + block.bytes - 1) >= begin;
+    if (block.kind == MemoryKind::registered && shared) return false;
+  }
+  Block block;
+  block.kind = MemoryKind::registered;
+  block.device = -1;
+  block.bytes = bytes;
+  block.name = "registered memory " + std::to_string(++number_);
+  block.data = static_cast<std::byte*>(memory);
+  block.pieces[0].end = bytes;
+  blocks_.emplace(address(memory), std::move(block));
+  return true;
+}
+
 bool DeviceMemory::release(void* memory, MemoryKind kind) {
   const auto found = blocks_.find(address(memory));
   if (found == blocks_.end() || found->second.released || found->second.kind != kind) return false;
+  if (kind == MemoryKind::registered) {
+    blocks_.erase(found);
+    return true;
+  }
   Block& block = found->second;
   block.released = true;
   std::memset(block.data, kReleasedByte, block.bytes);
@@ -183,7 +209,7 @@ std::vector<std::string> DeviceMemory::in_flight(const Range& range, const Clock
 
 void DeviceMemory::check_guards(const std::string& what, bool thorough) {
   for (auto& [start, block] : blocks_) {
-    if (block.released && !thorough) continue;
+    if (block.storage.empty() || (block.released && !thorough)) continue;
     std::byte* const storage = block.storage.data();
     const std::size_t before = static_cast<std::size_t>(block.data - storage);
     const std::size_t after = block.storage.size() - before - block.bytes;

@@ -31,7 +31,8 @@ struct Use {
   Stamp stamp;
 };
 
-enum class MemoryKind : std::uint8_t { device, pinned, token };
+// registered: the host's own, pinned for a while (register_host).
+enum class MemoryKind : std::uint8_t { device, pinned, registered, token };
 
 struct Block {
   MemoryKind kind = MemoryKind::device;
@@ -48,7 +49,7 @@ struct Block {
   };
   std::map<std::size_t, Piece> pieces;  // by first byte; together all of the block
 
-  std::vector<std::byte> storage;
+  std::vector<std::byte> storage;  // with guards around the data; none: the host's own
   std::byte* data = nullptr;
 };
 
@@ -59,7 +60,10 @@ class DeviceMemory {
   explicit DeviceMemory(Report report) : report_(std::move(report)) {}
 
   void* allocate(MemoryKind kind, int device, std::size_t bytes, std::string name = {});
-  // False: not the start of a live block of this kind. The memory stays, overwritten, until the end.
+  // The host's own memory. False: a page of it is registered already.
+  bool add_registered(void* memory, std::size_t bytes);
+  // False: not the start of a live block of this kind. The memory stays, overwritten, until the end; the host's own is
+  // forgotten.
   bool release(void* memory, MemoryKind kind);
   // The block, live or released, in which these bytes begin; null: none.
   [[nodiscard]] Block* find(const void* memory);

@@ -49,6 +49,8 @@ const char* error_name(Status status) {
       return "cudaErrorNotReady";
     case kDeadlocked:
       return "cudaErrorLaunchTimeout";
+    case kAlreadyRegistered:
+      return "cudaErrorHostMemoryAlreadyRegistered";
     default:
       return "cudaErrorUnknown";
   }

@@ -113,6 +113,11 @@ void SimulatedDevice::report(Fault fault, std::string text) {
   core_->report(fault, std::move(text));
 }
 
+void SimulatedDevice::set_polls_order(bool order) {
+  const auto held = lock();
+  core_->options.polls_order = order;
+}
+
 void SimulatedDevice::run_some() {
   const auto held = lock();
   static_cast<void>(core_->query({}, {}));
@@ -152,7 +157,7 @@ std::size_t SimulatedDevice::device_bytes(int device) const {
 
 std::size_t SimulatedDevice::pinned_bytes() const {
   const auto held = lock();
-  return core_->memory.live_bytes(MemoryKind::pinned, -1);
+  return core_->memory.live_bytes(MemoryKind::pinned, -1) + core_->memory.live_bytes(MemoryKind::registered, -1);
 }
 
 int SimulatedDevice::live_streams() const {

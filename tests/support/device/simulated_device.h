@@ -116,6 +116,9 @@ class SimulatedDevice {
   void changed();
   void report(Fault fault, std::string text);
 
+  // DeviceOptions::polls_order from now on.
+  void set_polls_order(bool order);
+
   void run_some();
   // Runs everything, and the host knows it. REQUIRES: nobody enqueues meanwhile. What cannot run then is a deadlock:
   // false.
@@ -127,7 +130,7 @@ class SimulatedDevice {
   [[nodiscard]] int calls(std::string_view call) const;  // how often a member of the table was called
   [[nodiscard]] int launches(std::string_view kernel) const;
   [[nodiscard]] std::size_t device_bytes(int device) const;  // allocated now
-  [[nodiscard]] std::size_t pinned_bytes() const;
+  [[nodiscard]] std::size_t pinned_bytes() const;            // registered ones too
   [[nodiscard]] int live_streams() const;
   [[nodiscard]] int live_events() const;
   void set_capturing(cuda::StreamHandle stream, bool capturing);

@@ -35,6 +35,20 @@ Status release_pinned(void* memory) {
               [&](DeviceCore& core, Held&) { return core.release(memory, MemoryKind::pinned, "release_pinned"); });
 }
 
+Status register_host(void* memory, std::size_t bytes, unsigned) {
+  return call("register_host", [&](DeviceCore& core, Held&) {
+    if (memory == nullptr || bytes == 0) return kInvalidValue;
+    return core.memory.add_registered(memory, bytes) ? cuda::kSuccess : kAlreadyRegistered;
+  });
+}
+
+Status unregister_host(void* memory) {
+  return call("unregister_host", [&](DeviceCore& core, Held&) {
+    if (memory == nullptr) return kInvalidValue;
+    return core.release(memory, MemoryKind::registered, "unregister_host");
+  });
+}
+
 // A copy's or fill's memory may be of any device; one side at least has to be of the stream's, or of the host.
 bool of_this_device(DeviceCore& core, const std::vector<Range>& ranges, int device) {
   for (const Range& range : ranges) {
@@ -64,7 +78,8 @@ Status enqueue_transfer(DeviceCore& core, cuda::StreamHandle handle, Operation o
 void spoil_destination(DeviceCore& core, const Range& to) {
   constexpr int kInFlightByte = 0xdb;
   const Block* const block = core.memory.find(to.memory);
-  const bool pinned = block != nullptr && block->kind == MemoryKind::pinned && core.memory.usable(to, -1, "copy");
+  const bool host = block != nullptr && (block->kind == MemoryKind::pinned || block->kind == MemoryKind::registered);
+  const bool pinned = host && core.memory.usable(to, -1, "copy");
   if (pinned && core.streams.queued_on(to).empty()) {
     std::memset(const_cast<void*>(to.memory), kInFlightByte, to.bytes);
   }
@@ -172,6 +187,8 @@ void add_transfers(cuda::RuntimeApi& api) {
   api.release = release;
   api.allocate_pinned = allocate_pinned;
   api.release_pinned = release_pinned;
+  api.register_host = register_host;
+  api.unregister_host = unregister_host;
   api.copy = copy;
   api.fill = fill;
   api.load_library = load_library;

@@ -70,6 +70,31 @@ TEST_F(Memory, ThatIsNotThereIsAnErrorWithTheBytes) {
   EXPECT_EQ(device_.api().take_last_error(), kSuccess);
 }
 
+TEST_F(Memory, OfTheHostIsPageLockedForAWhile) {
+  std::vector<std::byte> pages(3 * 4096);
+  const std::span<std::byte> first(pages.data(), 100);
+  {
+    const PageLock lock(runtime_, first);
+    EXPECT_EQ(device_.pinned_bytes(), 100U);
+    // Another piece of the same page is not.
+    EXPECT_THROW(PageLock(runtime_, std::span(pages).subspan(100, 8)), BackendError);
+    const PageLock other(runtime_, std::span(pages).subspan(2 * 4096, 8));
+    EXPECT_EQ(device_.pinned_bytes(), 108U);
+    const OwnStream stream(runtime_, 0);
+    const DeviceBuffer buffer(runtime_, 0, 100);
+    fill_zero(*runtime_, buffer.data(), 100, stream.view());
+    first[99] = std::byte{7};
+    copy(*runtime_, first.data(), buffer.data(), 100, stream.view());
+    while (!stream.idle()) {
+    }
+    device_.host_reads(first.data(), 100);
+    EXPECT_EQ(first[99], std::byte{0});
+  }
+  EXPECT_EQ(device_.pinned_bytes(), 0U);
+  const PageLock none(runtime_, {});
+  EXPECT_EQ(device_.calls("register_host"), 3);
+}
+
 TEST_F(Memory, CopiesThereAndBackInOrder) {
   const OwnStream stream(runtime_, 1);
   const DeviceBuffer one(runtime_, 1, 96);

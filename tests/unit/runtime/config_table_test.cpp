@@ -22,6 +22,7 @@ TEST(ConfigTable, EveryFieldIsSetByItsVariable) {
                                             {"KOLO_NETWORK", "mpi"},
                                             {"KOLO_INTERFACE", "10.0.0.0/24"},
                                             {"KOLO_COST_MODEL", "measured"},
+                                            {"KOLO_DEVICE_REDUCTION", "host"},
                                             {"KOLO_COORDINATOR", "never"},
                                             {"KOLO_RING_SEGMENT_BYTES", "32K"},
                                             {"KOLO_SPIN_ITERATIONS", "7"},
@@ -36,6 +37,7 @@ TEST(ConfigTable, EveryFieldIsSetByItsVariable) {
   EXPECT_EQ(parsed.config.network, Network::mpi);
   EXPECT_EQ(parsed.config.interface, "10.0.0.0/24");
   EXPECT_EQ(parsed.config.cost_model, CostModel::measured);
+  EXPECT_EQ(parsed.config.device_reduction, DeviceReduction::host);
   EXPECT_EQ(parsed.config.coordinator, CoordinatorMode::never);
   EXPECT_EQ(parsed.config.ring_segment_bytes, std::size_t{32} << 10);
   EXPECT_EQ(parsed.config.spin_iterations, 7);
@@ -72,7 +74,8 @@ TEST(ConfigTable, ABadValueIsNamedWithWhatIsAllowed) {
       {"KOLO_STALL_WARNING", "-1s"},     {"KOLO_MONITOR", "yes"},         {"KOLO_MONITOR_TIMEOUT", "99ms"},
       {"KOLO_NETWORK", "udp"},           {"KOLO_INTERFACE", "a b"},       {"KOLO_COORDINATOR", "yes"},
       {"KOLO_RING_SEGMENT_BYTES", "2G"}, {"KOLO_COST_MODEL", "guess"},    {"KOLO_SPIN_ITERATIONS", "-1"},
-      {"KOLO_LOG_LEVEL", "WARN"},        {"KOLO_SHARED_DEVICE", "1"},     {"KOLO_NCCL_MAX_CTAS", "65"}};
+      {"KOLO_LOG_LEVEL", "WARN"},        {"KOLO_SHARED_DEVICE", "1"},     {"KOLO_NCCL_MAX_CTAS", "65"},
+      {"KOLO_DEVICE_REDUCTION", "mpi"}};
   EXPECT_EQ(bad.size(), config_rows().size());
   for (const ConfigRow& row : config_rows()) {
     for (const std::string& value : {std::string(), bad.at(std::string(row.name))}) {

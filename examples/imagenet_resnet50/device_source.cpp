@@ -1,0 +1,81 @@
+#include "device_source.h"
+
+#include <ATen/Functions.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <array>
+#include <utility>
+
+namespace imagenet {
+namespace {
+
+at::Tensor a_number_a_channel(const std::array<float, 3>& numbers) {
+  at::Tensor tensor = at::empty({1, 3, 1, 1}, at::kFloat);
+  for (std::size_t c = 0; c < 3; ++c) tensor.mutable_data_ptr<float>()[c] = 255 * numbers[c];
+  return tensor;
+}
+
+}  // namespace
+
+Normaliser::Normaliser(const c10::Device& device, at::MemoryFormat format) : format_(format) {
+  const kolo::data::TransformOptions normal;
+  mean_ = a_number_a_channel(normal.mean).to(device);
+  deviation_ = a_number_a_channel(normal.deviation).to(device);
+}
+
+at::Tensor Normaliser::operator()(const at::Tensor& bytes) const {
+  return bytes.to(at::kFloat).sub_(mean_).div_(deviation_).contiguous(format_);
+}
+
+DeviceSource::DeviceSource(std::unique_ptr<BatchSource> source, const c10::Device& device, at::MemoryFormat format)
+    : source_(std::move(source)),
+      device_(device),
+      normalise_(device, format),
+      copies_(c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device)),
+      copied_(device.type()) {}
+
+void DeviceSource::begin(std::int64_t epoch, std::int64_t first) {
+  source_->begin(epoch, first);
+  stage();
+}
+
+bool DeviceSource::next(Batch& batch) {
+  if (!staged_) return false;
+  batch = *std::exchange(staged_, std::nullopt);
+  if (on_its_way_) {
+    const c10::impl::VirtualGuardImpl backend(device_.type());
+    const c10::Stream compute = backend.getStream(device_);
+    copied_.block(compute);
+    // The memory belongs to the stream of the copies, which must not take it back while this one uses it.
+    for (const auto& tensor : {batch.images, batch.labels}) {
+      backend.recordDataPtrOnStream(tensor.storage().data_ptr(), compute);
+    }
+    if (batch.images.scalar_type() == at::kByte) batch.images = normalise_(batch.images);
+  }
+  stage();
+  return true;
+}
+
+// Asks for the batch after the one in use. It costs no time but in the first step: loaders work ahead as well.
+void DeviceSource::stage() {
+  staged_.reset();
+  Batch host;
+  if (!source_->next(host)) return;
+  on_its_way_ = host.images.device() != device_;
+  if (!on_its_way_) {
+    staged_ = host;
+    return;
+  }
+  const c10::StreamGuard in_stream(copies_);
+  staged_ = Batch{enqueue_copy(host.images), enqueue_copy(host.labels)};
+  copied_.record(copies_);
+}
+
+// From pinned memory, which LibTorch's allocator keeps until the copy has been made, and then for the next one: only
+// from there a copy does not make the host wait.
+at::Tensor DeviceSource::enqueue_copy(const at::Tensor& from) const {
+  return from.pin_memory().to(device_, /*non_blocking=*/true);
+}
+
+}  // namespace imagenet

@@ -1,0 +1,93 @@
+#pragma once
+// Dynamic loss scaling for fp16, as torch.amp.GradScaler does it, with one decision for all ranks.
+#include <ATen/core/Tensor.h>
+#include <torch/optim/optimizer.h>
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "kolo/context.h"
+#include "kolo/torch/distributed_optimizer.h"
+
+namespace kolo {
+
+// Must be equal on all ranks.
+struct GradScalerOptions {
+  double init_scale = 65536;
+  double growth_factor = 2;     // above 1: what the scale is multiplied by after growth_interval steps without overflow
+  double backoff_factor = 0.5;  // between 0 and 1: by what after an overflow
+  std::int64_t growth_interval = 2000;
+};
+
+// Multiplies the loss, so that small gradients survive fp16, and divides the gradients again before they are used. A
+// step in which one of them is infinite or not a number is left out, on all ranks, and the scale gets smaller.
+//
+//   scaler.scale(loss).backward();
+//   scaler.unscale_(optimizer);       // only to clip or to look at gradients; it closes the round first
+//   clip_grad_norm_(parameters, 1);   // of true gradients, the same on all ranks
+//   scaler.step(optimizer);           // unscales if nobody has
+//   scaler.update();                  // once, when all optimizers have stepped
+//
+// Several backward passes of one step need the same scale: update() comes after the last. Weights are best kept in fp32
+// (autocast makes fp16 of them): gradients of fp16 weights lose to underflow again what scaling saved.
+//
+// The ranks decide together, by an allreduce of one flag in every step(). Gradients that kolo has reduced are alike on
+// all ranks, and so would each rank's own decision be. But not all are: a parameter that is not in the optimizer's
+// table when the round is reduced, gradients changed by hand on one rank, an optimizer that nothing reduces. There one
+// rank would step and another not, and from then on the models differ without a word. What it costs: the check itself
+// is part of the pass over memory that unscales; a device is waited for once a step, in step(), because the host has to
+// know, which is no more than without ranks; then the flag goes round between the hosts, some microseconds, on
+// the engine's named channel.
+//
+// Use from one thread. Collective over a Context: step().
+class GradScaler {
+ public:
+  explicit GradScaler(Context& context, const GradScalerOptions& options = {}) : GradScaler(options, &context) {}
+  // For ranks that train alone.
+  explicit GradScaler(const GradScalerOptions& options = {}) : GradScaler(options, nullptr) {}
+
+  [[nodiscard]] at::Tensor scale(const at::Tensor& loss) const;
+
+  // Divides the gradients by the scale, in place, and notes whether all are finite, without waiting for a device. At
+  // most once between two update(); throws UsageError otherwise, or for a sparse gradient. On a DistributedOptimizer
+  // after synchronize(), which it calls: collective then.
+  void unscale_(DistributedOptimizer& optimizer);
+  void unscale_(torch::optim::Optimizer& optimizer);
+
+  // Whether the weights were updated: on all ranks or on none. Once between two update(). Throws what the optimizer's
+  // step() throws.
+  bool step(DistributedOptimizer& optimizer);
+  bool step(torch::optim::Optimizer& optimizer);
+
+  // The scale of the next step. Throws UsageError when no step() came before.
+  void update();
+
+  // What a checkpoint has to keep. The same on all ranks.
+  struct State {
+    double scale = 0;
+    std::int64_t good_steps = 0;  // without overflow since the scale last changed
+  };
+  [[nodiscard]] const State& state() const noexcept { return state_; }
+  // Throws UsageError for a scale that is not positive and finite, or a negative count.
+  void load(const State& state);
+
+ private:
+  GradScaler(const GradScalerOptions& options, Context* context);
+  struct Stage {
+    bool unscaled = false, stepped = false;
+    std::vector<at::Tensor> overflows;  // of each device: not 0 where something was not finite
+  };
+  void unscale(torch::optim::Optimizer& optimizer, Stage& stage) const;
+  bool overflowed(const Stage& stage) const;
+  Stage& stage_for_step(torch::optim::Optimizer& optimizer);
+  bool decide(torch::optim::Optimizer& optimizer);
+
+  GradScalerOptions options_;
+  Context* context_;  // null: alone
+  State state_;
+  std::map<const torch::optim::Optimizer*, Stage> stages_;  // since the last update()
+  bool overflow_ = false;                                   // in one of them
+};
+
+}  // namespace kolo

@@ -1,0 +1,112 @@
+#include "runtime/device_agreement.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+
+#include "base/fields.h"
+#include "engine/signature.h"
+#include "kolo/error.h"
+
+namespace kolo::runtime {
+namespace {
+
+constexpr std::size_t kFields = 6;
+constexpr std::array<std::string_view, 3> kReductions{"auto", "nccl", "host"};  // in the order of the enum
+
+std::string name_of(DeviceReduction reduction) { return std::string(kReductions[static_cast<std::size_t>(reduction)]); }
+
+std::string named(std::size_t rank, const DeviceFacts& facts) {
+  return "rank " + std::to_string(rank) + " (" + facts.host + ")";
+}
+
+void check_devices(const std::vector<DeviceFacts>& ranks) {
+  std::string text;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    if (!ranks[r].trouble.empty()) text += (text.empty() ? "" : "; ") + named(r, ranks[r]) + ": " + ranks[r].trouble;
+  }
+  if (!text.empty()) {
+    throw UsageError("gradients on devices need a device on every rank: " + text +
+                     ". Run on hosts that have one for each rank, or without devices on all ranks");
+  }
+}
+
+void check_settings(const std::vector<DeviceFacts>& ranks) {
+  for (std::size_t r = 1; r < ranks.size(); ++r) {
+    if (ranks[r].reduction == ranks[0].reduction) continue;
+    throw MismatchError("KOLO_DEVICE_REDUCTION differs: it is " + name_of(ranks[0].reduction) + " on " +
+                        named(0, ranks[0]) + " and " + name_of(ranks[r].reduction) + " on " + named(r, ranks[r]));
+  }
+}
+
+void check_sharing(const std::vector<DeviceFacts>& ranks) {
+  std::map<std::pair<std::string, std::string>, std::size_t> taken;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const auto [other, alone] = taken.try_emplace({ranks[r].host, ranks[r].device}, r);
+    if (alone || (ranks[r].shares && ranks[other->second].shares)) continue;
+    throw UsageError("ranks " + std::to_string(other->second) + " and " + std::to_string(r) + " are both on device " +
+                     ranks[r].device + " of " + ranks[r].host +
+                     "; start at most as many ranks on a host as it has devices. KOLO_SHARED_DEVICE=on allows it all "
+                     "the same: for tests, as it is very slow");
+  }
+}
+
+// "no NCCL on ranks 1, 3 (host b): ...; ..."; empty: all ranks have one. Ranks with one reason are named together.
+std::string missing_nccl(const std::vector<DeviceFacts>& ranks) {
+  std::map<std::string, std::vector<Rank>> missing;  // by reason
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    if (!ranks[r].no_nccl.empty()) missing[ranks[r].no_nccl].push_back(static_cast<Rank>(r));
+  }
+  std::string text;
+  for (const auto& [reason, without] : missing) {
+    const std::string& host = ranks[static_cast<std::size_t>(without.front())].host;
+    const bool one_host =
+        std::ranges::all_of(without, [&](Rank rank) { return ranks[static_cast<std::size_t>(rank)].host == host; });
+    text += (text.empty() ? "no NCCL on " : "; on ") + engine::ranks_text(without) + " (" + host +
+            (one_host ? "" : " and others") + "): " + reason;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string encode(const DeviceFacts& facts) {
+  return base::join_fields({facts.trouble, facts.host, facts.device, facts.shares ? "shares" : "alone",
+                            name_of(facts.reduction), facts.no_nccl});
+}
+
+DeviceFacts decode(const std::string& line) {
+  const auto fields = base::split_fields(line);
+  const auto reduction = fields.size() == kFields ? std::ranges::find(kReductions, fields[4]) : kReductions.end();
+  if (reduction == kReductions.end())
+    throw BackendError("what a rank says of its device cannot be read: '" + line + "'");
+  DeviceFacts facts;
+  facts.trouble = fields[0];
+  facts.host = fields[1];
+  facts.device = fields[2];
+  facts.shares = fields[3] == "shares";
+  facts.reduction = static_cast<DeviceReduction>(reduction - kReductions.begin());
+  facts.no_nccl = fields[5];
+  return facts;
+}
+
+DeviceAgreement agree_on_devices(const std::vector<DeviceFacts>& ranks) {
+  check_devices(ranks);
+  check_settings(ranks);
+  check_sharing(ranks);
+  const DeviceReduction asked = ranks.front().reduction;
+  if (asked == DeviceReduction::host) return {};
+  const std::string missing = missing_nccl(ranks);
+  if (missing.empty()) return {.by_nccl = true, .warning = {}};
+  if (asked == DeviceReduction::nccl) {
+    throw UsageError("KOLO_DEVICE_REDUCTION=nccl, but there is " + missing +
+                     ". With KOLO_DEVICE_REDUCTION=host, or auto, the hosts reduce gradients of devices");
+  }
+  return {.by_nccl = false,
+          .warning = missing +
+                     ". Gradients on devices are therefore reduced by the hosts, on all ranks, which is slower. "
+                     "KOLO_DEVICE_REDUCTION=host says that this is meant, nccl makes it an error"};
+}
+
+}  // namespace kolo::runtime

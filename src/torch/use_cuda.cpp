@@ -1,0 +1,43 @@
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include "kolo/error.h"
+#include "kolo/torch/cuda.h"
+#include "torch/gather_texts.h"
+#include "torch/load_cuda.h"
+
+namespace kolo {
+namespace {
+
+// Between ranks a claim is a letter, T or G, and its text.
+std::vector<GpuClaim> exchange(Context& context, const GpuClaim& mine) {
+  const bool trouble = !mine.trouble.empty();
+  std::vector<GpuClaim> claims;
+  for (const auto& text : gather_texts(context, (trouble ? "T" + mine.trouble : "G" + mine.gpu))) {
+    GpuClaim claim;
+    (text.front() == 'T' ? claim.trouble : claim.gpu) = text.substr(1);
+    claims.push_back(std::move(claim));
+  }
+  return claims;
+}
+
+}  // namespace
+
+c10::Device use_cuda(Context& context) {
+  const bool shared = context.config().shared_device;
+  GpuClaim claim;
+  int gpu = 0;
+  try {
+    const auto addresses = load_cuda(usual_cuda_files());
+    gpu = gpu_of(context.placement(), static_cast<int>(addresses.size()), shared);
+    if (!shared) claim.gpu = context.placement().host + " " + addresses[static_cast<std::size_t>(gpu)];
+  } catch (const std::exception& error) {
+    claim.trouble = error.what();
+  }
+  const auto trouble = trouble_of(exchange(context, claim));
+  if (!trouble.empty()) throw UsageError("no CUDA device: " + trouble);
+  const c10::Device device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(gpu));
+  c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
+  return device;
+}
+
+}  // namespace kolo

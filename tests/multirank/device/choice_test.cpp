@@ -1,0 +1,118 @@
+// Who reduces gradients of devices: KOLO_DEVICE_REDUCTION, and what ranks have.
+#include <gmock/gmock.h>
+
+#include <mutex>
+
+#include "multirank/device/training.h"
+
+namespace kolo::test {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// What a world logs, of all ranks.
+class Lines {
+ public:
+  [[nodiscard]] LogSink sink() {
+    return [this](LogLevel level, std::string_view line) {
+      const std::scoped_lock lock(lock_);
+      if (level == LogLevel::warn) warnings_.emplace_back(line);
+    };
+  }
+  [[nodiscard]] std::vector<std::string> warnings() const { return warnings_; }
+
+ private:
+  std::mutex lock_;
+  std::vector<std::string> warnings_;
+};
+
+Config asking_for(DeviceReduction reduction) {
+  auto config = small_buckets();
+  config.device_reduction = reduction;
+  return config;
+}
+
+// How often NCCL was begun with by a rank.
+int trained_over_nccl(const DeviceWorld::Options& options) {
+  DeviceWorld world(options);
+  world.run([&](Context& context) {
+    const DeviceProgram program{.seed = 5};
+    for (const auto& [step, index, values] : train(world, context, program)) {
+      EXPECT_EQ(far_from(program.mean(world.size(), index, step), *values), 0)
+          << "tensor " << index << " step " << step;
+    }
+  });
+  return world.nccl().calls("init");
+}
+
+// Every rank's error; empty: none.
+std::vector<std::string> errors_of(DeviceWorld& world) {
+  std::vector<std::string> texts(static_cast<std::size_t>(world.size()));
+  world.run([&](Context& context) {
+    DeviceModel model(world, context.rank(), {10}, false);
+    try {
+      context.engine().make_reducer(model.table(), model.options());
+    } catch (const UsageError& error) {
+      texts[static_cast<std::size_t>(context.rank())] = error.what();
+    }
+  });
+  return texts;
+}
+
+TEST(DeviceChoice, OneRankWithoutNcclMeansTheHostsForAllAndOneWarning) {
+  Lines lines;
+  auto config = asking_for(DeviceReduction::automatic);
+  config.log_sink = lines.sink();
+  // Longer than any buffer that somebody might think enough.
+  const std::string reason = "not found in " + std::string(20'000, 'x') + " nor at the end";
+  EXPECT_EQ(trained_over_nccl({.hosts = one_host(3), .config = config, .without_nccl = {{1, reason}}}), 0);
+  EXPECT_THAT(lines.warnings(), ElementsAre(AllOf(HasSubstr("no NCCL on rank 1"), HasSubstr(reason),
+                                                  HasSubstr("by the hosts"), HasSubstr("KOLO_DEVICE_REDUCTION"))));
+}
+
+TEST(DeviceChoice, HostsThatWereAskedForNeedNoNcclAndNoWarning) {
+  Lines lines;
+  auto config = asking_for(DeviceReduction::host);
+  config.log_sink = lines.sink();
+  EXPECT_EQ(trained_over_nccl({.hosts = one_host(2), .config = config, .without_nccl = {{0, "none"}, {1, "none"}}}), 0);
+  EXPECT_THAT(lines.warnings(), ElementsAre());
+}
+
+TEST(DeviceChoice, NcclThatWasAskedForAndIsMissingIsAnErrorOnAllRanks) {
+  DeviceWorld world({.hosts = one_host(3),
+                     .config = asking_for(DeviceReduction::nccl),
+                     .without_nccl = {{0, "a bad library"}, {1, "none"}, {2, "none"}}});
+  const auto texts = errors_of(world);
+  EXPECT_THAT(texts[0], AllOf(HasSubstr("KOLO_DEVICE_REDUCTION=nccl"), HasSubstr("a bad library"), HasSubstr("1, 2")));
+  EXPECT_THAT(texts, testing::Each(texts[0]));
+}
+
+// The setting is each process's own; here one rank is given another one.
+TEST(DeviceChoice, SettingsThatDifferAreAMismatchOnAllRanks) {
+  DeviceWorld world({one_host(3)});
+  std::vector<std::string> texts(3);
+  world.run([&](Context& context) {
+    Config config = context.config();
+    if (context.rank() == 2) config.device_reduction = DeviceReduction::host;
+    const telemetry::Logger logger(LogLevel::error, config.log_sink);
+    const auto find = [&] { return world.devices(); };
+    try {
+      (void)runtime::make_lane(find, context.rank(), {&context.placement(), &config, &context.engine(), &logger});
+    } catch (const MismatchError& error) {
+      texts[static_cast<std::size_t>(context.rank())] = error.what();
+    }
+  });
+  EXPECT_THAT(texts[0], AllOf(HasSubstr("auto on rank 0"), HasSubstr("host on rank 2")));
+  EXPECT_THAT(texts, testing::Each(texts[0]));
+}
+
+TEST(DeviceChoice, ARankAloneNeedsNoNccl) {
+  EXPECT_EQ(trained_over_nccl(
+                {.hosts = one_host(1), .config = asking_for(DeviceReduction::nccl), .without_nccl = {{0, "none"}}}),
+            0);
+}
+
+}  // namespace
+}  // namespace kolo::test

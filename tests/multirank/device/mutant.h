@@ -1,0 +1,87 @@
+#pragma once
+// A runtime that leaves out waits, to see that the simulated device reports what is missing.
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string_view>
+
+#include "support/device/simulated_device.h"
+
+namespace kolo::test {
+
+// Who waits for whom, by what their streams are for. The lane is kolo's own.
+enum class Role { lane, backward, user };
+struct Wait {
+  Role later;
+  Role earlier;
+};
+
+// A table that leaves out the waits of one kind. One at a time.
+class Mutant {
+ public:
+  Mutant() { instance_ = this; }
+  ~Mutant() { instance_ = nullptr; }
+  Mutant(const Mutant&) = delete;
+  Mutant& operator=(const Mutant&) = delete;
+
+  // From now on.
+  void leave_out(Wait wait) {
+    const std::scoped_lock lock(lock_);
+    left_out_ = wait;
+  }
+  void set_role(cuda::StreamHandle stream, Role role) {
+    const std::scoped_lock lock(lock_);
+    roles_[stream] = role;
+  }
+  [[nodiscard]] int left_out() const { return count_; }
+
+  // `real` outlives this.
+  [[nodiscard]] cuda::RuntimeApi over(const cuda::RuntimeApi& real) {
+    real_ = real;
+    cuda::RuntimeApi api = real;
+    api.event_record = [](cuda::EventHandle event, cuda::StreamHandle stream) {
+      return instance_->record(event, stream);
+    };
+    api.stream_wait_event = [](cuda::StreamHandle stream, cuda::EventHandle event, unsigned flags) {
+      return instance_->wait(stream, event, flags);
+    };
+    return api;
+  }
+
+ private:
+  Role role_of(cuda::StreamHandle stream) const {
+    const auto found = roles_.find(stream);
+    return found == roles_.end() ? Role::lane : found->second;
+  }
+  cuda::Status record(cuda::EventHandle event, cuda::StreamHandle stream) {
+    {
+      const std::scoped_lock lock(lock_);
+      recorded_in_[event] = role_of(stream);
+    }
+    return real_.event_record(event, stream);
+  }
+  cuda::Status wait(cuda::StreamHandle stream, cuda::EventHandle event, unsigned flags) {
+    {
+      const std::scoped_lock lock(lock_);
+      if (left_out_ && role_of(stream) == left_out_->later && recorded_in_[event] == left_out_->earlier) {
+        ++count_;
+        return cuda::kSuccess;
+      }
+    }
+    return real_.stream_wait_event(stream, event, flags);
+  }
+
+  static inline Mutant* instance_ = nullptr;
+  cuda::RuntimeApi real_;
+  std::mutex lock_;
+  std::map<cuda::StreamHandle, Role> roles_;
+  std::map<cuda::EventHandle, Role> recorded_in_;
+  std::optional<Wait> left_out_;
+  int count_ = 0;
+};
+
+inline std::string_view name_of(Role role) {
+  return role == Role::lane ? "the lane" : role == Role::backward ? "backward" : "the user";
+}
+
+}  // namespace kolo::test

@@ -1,0 +1,69 @@
+// What holds only where NCCL reduces.
+#include <gmock/gmock.h>
+
+#include <atomic>
+
+#include "multirank/device/device_world.h"
+#include "multirank/device/trainer.h"
+
+namespace kolo::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(DeviceNccl, IsTakenWhereAllRanksHaveIt) {
+  DeviceWorld world({one_host(2)});
+  world.run([&](Context& context) { Trainer(world, context).step(1); });
+  EXPECT_EQ(world.nccl().calls("init"), 2);
+}
+
+TEST(DeviceNccl, FinishWaitsForHostsAndNotForDevices) {
+  DeviceWorld world({one_host(2)});
+  std::atomic<bool> open = false;
+  world.run([&](Context& context) {
+    Trainer trainer(world, context);
+    auto first = trainer.step(1);
+    trainer.synchronize();
+    EXPECT_EQ(far_from(1, *first), 0);
+    Operation gate;  // nothing behind it runs
+    gate.what = "gate";
+    gate.ready = [&] { return open.load(); };
+    world.device().enqueue(trainer.model.user().handle, std::move(gate));
+    auto second = trainer.step(2);
+    auto third = trainer.step(4);
+    EXPECT_EQ(far_from(0, *third), 0) << "not yet";
+    context.communicator().barrier(20s);
+    open = true;
+    world.device().changed();
+    trainer.synchronize();
+    EXPECT_EQ(far_from(2, *second), 0);
+    EXPECT_EQ(far_from(4, *third), 0);
+  });
+}
+
+// NCCL says so only some time after the call; then every rank has an error, on its host, and no device waits.
+TEST(DeviceNccl, AnErrorOfNcclEndsTheGroup) {
+  auto config = quick();
+  config.timeout = 5s;
+  DeviceWorld world({.hosts = one_host(2), .seed = 1, .config = config});
+  world.run([&](Context& context) {
+    Trainer trainer(world, context);
+    trainer.step(1);
+    trainer.synchronize();
+    context.communicator().barrier(20s);
+    if (context.rank() == 1) world.nccl().break_rank(1, nccl::Result::remote_error, "the link is down");
+    bool failed = false;
+    for (int step = 0; step < 1000 && !failed; ++step) {
+      try {
+        trainer.step(1);
+      } catch (const Error& error) {
+        failed = true;
+        EXPECT_THAT(error.what(), testing::HasSubstr("the link is down"));
+      }
+    }
+    EXPECT_TRUE(failed);
+  });
+}
+
+}  // namespace
+}  // namespace kolo::test

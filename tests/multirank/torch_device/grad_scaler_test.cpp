@@ -1,0 +1,50 @@
+// Loss scaling around gradients that are reduced on devices: the bits of the CPU, steps left out included.
+#include "kolo/torch/grad_scaler.h"
+
+#include <torch/optim/sgd.h>
+
+#include "multirank/torch_device/torch_world.h"
+
+namespace kolo::test {
+namespace {
+
+constexpr int kSteps = 5;
+bool overflows(int step) { return step == 1 || step == 3; }
+
+// In some steps the last rank's loss is infinite. Gradients are clipped in between, which needs them unscaled.
+Tensors scaled_training(Place& place) {
+  const Net net(place.device);
+  auto sgd = std::make_shared<torch::optim::SGD>(net.parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  DistributedOptimizer optimizer(place.context, sgd, net.named(), small_buckets_of_tensors());
+  GradScaler scaler(place.context, {.init_scale = 64, .growth_interval = 2});
+  const bool last = place.context.rank() == place.context.size() - 1;
+  std::vector<float> scales;
+  for (int step = 0; step < kSteps; ++step) {
+    optimizer.zero_grad();
+    at::Tensor loss = net.loss(static_cast<std::uint64_t>(10 * step + place.context.rank()));
+    if (overflows(step) && last) loss = loss.mul(INFINITY);
+    scaler.scale(loss).backward();
+    scaler.unscale_(optimizer);
+    for (const auto& parameter : net.parameters()) parameter.mutable_grad().clamp_(-0.05, 0.05);
+    EXPECT_EQ(scaler.step(optimizer), !overflows(step)) << "rank " << place.context.rank() << ", step " << step;
+    scaler.update();
+    scales.push_back(static_cast<float>(scaler.state().scale));
+  }
+  EXPECT_EQ(scales, (std::vector<float>{64, 32, 32, 16, 16}));
+  return net.values();
+}
+
+TEST(GradScalerOfRanksOnDevices, HasTheBitsOfTheCpu) {
+  const auto wanted = run_on_cpus(2, scaled_training);
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const auto found = run_on_devices({.hosts = one_host(2), .seed = seed}, scaled_training);
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      for (std::size_t i = 0; i < wanted[rank].size(); ++i) {
+        EXPECT_TRUE(found[rank][i].equal(wanted[rank][i])) << "seed " << seed << " rank " << rank << " tensor " << i;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kolo::test

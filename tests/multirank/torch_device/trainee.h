@@ -1,0 +1,28 @@
+#pragma once
+// What the programs of these tests train.
+#include <torch/optim/sgd.h>
+
+#include "multirank/torch_device/torch_world.h"
+
+namespace kolo::test {
+
+inline constexpr int kSteps = 3;
+
+// A rank's net, its optimizer, and its batches.
+struct Trainee {
+  explicit Trainee(Place& place, std::uint64_t seed = 1, DistributedOptions options = small_buckets_of_tensors())
+      : net(place.device, seed),
+        optimizer(place.context,
+                  std::make_shared<torch::optim::SGD>(net.parameters(), torch::optim::SGDOptions(0.1).momentum(0.9)),
+                  net.named(), options),
+        rank(place.context.rank()) {}
+
+  [[nodiscard]] at::Tensor loss(int batch) const { return net.loss(static_cast<std::uint64_t>(batch * 16 + rank)); }
+  [[nodiscard]] const at::Tensor& gradient(std::size_t index) const { return net.parameters()[index].grad(); }
+
+  Net net;
+  DistributedOptimizer optimizer;
+  int rank;
+};
+
+}  // namespace kolo::test

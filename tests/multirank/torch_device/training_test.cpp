@@ -1,0 +1,77 @@
+// DistributedOptimizer on tensors of devices trains to the bits that it trains to on the CPU, whatever the order in
+// which the devices run things and whoever reduces, and the simulated device has nothing to complain of.
+//
+// Two ranks: a sum of two has no order, and its half is exact. With more ranks NCCL's sums are rounded in another order
+// than the hosts'.
+#include "multirank/torch_device/gradient_programs.h"
+#include "multirank/torch_device/stream_programs.h"
+
+namespace kolo::test {
+namespace {
+
+struct Case {
+  const char* name;
+  TorchProgram program;
+};
+const Case kCases[] = {{"Plain", plain},
+                       {"ZeroedInPlace", zeroed_in_place},
+                       {"BackwardInASideStream", backward_in_a_side_stream},
+                       {"BackwardCalledFromElsewhere", backward_called_from_elsewhere},
+                       {"StepInASideStream", step_in_a_side_stream},
+                       {"StepInChangingStreams", step_in_changing_streams},
+                       {"TwoModels", two_models},
+                       {"GradientsKept", gradients_kept},
+                       {"GradientsKeptElsewhere", gradients_kept_elsewhere},
+                       {"GradientsChangedBeforeTheStep", gradients_changed_before_the_step},
+                       {"GradientsDropped", gradients_dropped},
+                       {"ParametersWithoutAGradient", parameters_without_a_gradient},
+                       {"SeveralPasses", several_passes},
+                       {"GradientsMadeWithoutHooks", gradients_made_without_hooks},
+                       {"ParametersThatJoin", parameters_that_join},
+                       {"AStepThatFails", a_step_that_fails}};
+
+class TrainingOnDevices : public testing::TestWithParam<std::tuple<DeviceReduction, Case>> {
+ protected:
+  static DeviceWorld::Options world(const Hosts& hosts, std::uint64_t seed) {
+    DeviceWorld::Options options{.hosts = hosts, .seed = seed};
+    options.config.device_reduction = std::get<0>(GetParam());
+    return options;
+  }
+  static const TorchProgram& program() { return std::get<1>(GetParam()).program; }
+};
+INSTANTIATE_TEST_SUITE_P(Programs, TrainingOnDevices,
+                         testing::Combine(testing::ValuesIn(device_reductions()), testing::ValuesIn(kCases)),
+                         [](const auto& one) {
+                           const bool host = std::get<0>(one.param) == DeviceReduction::host;
+                           return std::string(std::get<1>(one.param).name) + (host ? "ByHosts" : "ByNccl");
+                         });
+
+bool same_bits(const at::Tensor& a, const at::Tensor& b) { return a.equal(b); }
+bool nearly_same(const at::Tensor& a, const at::Tensor& b) { return a.allclose(b, 1e-5, 1e-6); }
+
+void compare(const std::vector<Tensors>& found, const std::vector<Tensors>& wanted, bool bits, std::uint64_t seed) {
+  for (std::size_t rank = 0; rank < wanted.size(); ++rank) {
+    ASSERT_EQ(found[rank].size(), wanted[rank].size());
+    for (std::size_t i = 0; i < wanted[rank].size(); ++i) {
+      EXPECT_TRUE((bits ? same_bits : nearly_same)(found[rank][i], wanted[rank][i]))
+          << "seed " << seed << " rank " << rank << " tensor " << i;
+    }
+  }
+}
+
+TEST_P(TrainingOnDevices, HasTheBitsOfTheCpu) {
+  const auto wanted = run_on_cpus(2, program());
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    compare(run_on_devices(world(one_host(2), seed), program()), wanted, true, seed);
+  }
+}
+
+TEST_P(TrainingOnDevices, IsTheCpusButForRoundingOnThreeRanksOfTwoHosts) {
+  const auto wanted = run_on_cpus(3, program());
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    compare(run_on_devices(world({0, 0, 1}, seed), program()), wanted, false, seed);
+  }
+}
+
+}  // namespace
+}  // namespace kolo::test

@@ -1,0 +1,261 @@
+// What of the trainer meets a device, on a simulated one: a missing wait or a use of memory that is somebody else's
+// already is found whatever the schedule is.
+#include <ATen/Functions.h>
+#include <gtest/gtest.h>
+#include <torch/nn/module.h>
+
+#include <atomic>
+
+#include "compute.h"
+#include "device_source.h"
+#include "kolo/torch/fused_sgd.h"
+#include "kolo/torch/grad_scaler.h"
+#include "optimizer.h"
+#include "snapshot.h"
+#include "support/device/simulated_device.h"
+#include "support/temporary_folder.h"
+#include "support/torch_device/torch_device.h"
+#include "totals.h"
+
+namespace imagenet {
+namespace {
+
+using kolo::test::DeviceOptions;
+using kolo::test::SimulatedDevice;
+using kolo::test::TemporaryFolder;
+using kolo::test::TorchDevice;
+
+constexpr std::int64_t kBatches = 6;
+
+// Bytes that tell the epoch, the batch and the place, in two buffers that are used in turns, as a loader does it.
+class FewBatches : public BatchSource {
+ public:
+  [[nodiscard]] int classes() const override { return 9; }
+  [[nodiscard]] std::int64_t steps() const override { return kBatches; }
+  void begin(std::int64_t epoch, std::int64_t first) override {
+    epoch_ = epoch;
+    next_ = first;
+  }
+  bool next(Batch& batch) override {
+    if (next_ == kBatches) return false;
+    Batch& buffer = buffers_[static_cast<std::size_t>(next_) % 2];
+    if (!buffer.images.defined()) buffer = content(0, 0);
+    const Batch fresh = content(epoch_, next_++);
+    buffer.images.copy_(fresh.images);
+    buffer.labels.copy_(fresh.labels);
+    batch = buffer;
+    return true;
+  }
+  static Batch content(std::int64_t epoch, std::int64_t number) {
+    const at::Tensor places = at::arange(2 * 4 * 4 * 3).add(50 * epoch + 7 * number).remainder(256);
+    return {places.to(at::kByte).view({2, 4, 4, 3}).permute({0, 3, 1, 2}), at::full({2}, number, at::kLong)};
+  }
+
+ private:
+  std::int64_t epoch_ = 0, next_ = 0;
+  Batch buffers_[2];
+};
+
+at::Tensor expected_images(std::int64_t epoch, std::int64_t number) {
+  const Normaliser normalise(at::kCPU, at::MemoryFormat::ChannelsLast);
+  return normalise(FewBatches::content(epoch, number).images);
+}
+
+struct World {
+  explicit World(std::uint64_t seed) : device({.devices = 1, .seed = seed, .polls_order = false}) {}
+  SimulatedDevice device;
+  TorchDevice torch{device};
+  const c10::Device place = TorchDevice::at(0);
+};
+
+// An operation that keeps the stream of the computation busy until it is let go: whoever waits for it meanwhile is
+// lost.
+class BusyDevice {
+ public:
+  explicit BusyDevice(SimulatedDevice& device) : device_(device) {
+    device_.enqueue(nullptr, {.what = "a long step", .ready = [done = done_] { return done->load(); }});
+  }
+  ~BusyDevice() { finish(); }
+  void finish() {
+    const auto lock = device_.lock();
+    done_->store(true);
+    device_.changed();
+  }
+
+ private:
+  SimulatedDevice& device_;
+  std::shared_ptr<std::atomic<bool>> done_ = std::make_shared<std::atomic<bool>>(false);
+};
+
+struct Seen {
+  std::vector<at::Tensor> images, labels;
+};
+
+// A pass over the source, with a computation on each batch, that never waits.
+Seen compute_on(BatchSource& source, std::int64_t epoch, std::int64_t first) {
+  Seen seen;
+  source.begin(epoch, first);
+  for (Batch batch; source.next(batch);) {
+    seen.images.push_back(batch.images.clone());
+    seen.labels.push_back(batch.labels.clone());
+  }
+  return seen;
+}
+
+TEST(DeviceSource, BatchesArriveWholeAndNobodyWaits) {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    World world(seed);
+    DeviceSource source(std::make_unique<FewBatches>(), world.place, at::MemoryFormat::ChannelsLast);
+    for (const auto& [epoch, first] : {std::pair<std::int64_t, std::int64_t>{0, 0}, {1, 4}}) {
+      BusyDevice busy(world.device);
+      const Seen seen = compute_on(source, epoch, first);
+      busy.finish();
+      ASSERT_EQ(seen.images.size(), static_cast<std::size_t>(kBatches - first));
+      for (std::size_t i = 0; i < seen.images.size(); ++i) {
+        const auto number = first + static_cast<std::int64_t>(i);
+        const at::Tensor images = seen.images[i].cpu();
+        EXPECT_TRUE(images.equal(expected_images(epoch, number))) << "seed " << seed << ", batch " << number;
+        EXPECT_TRUE(images.is_contiguous(at::MemoryFormat::ChannelsLast));
+        EXPECT_EQ(seen.labels[i].cpu()[1].item<std::int64_t>(), number) << "seed " << seed;
+      }
+    }
+  }
+}
+
+// The memory of a batch goes back to the stream of the copies: without a record of its use the next copy takes it.
+TEST(DeviceSource, RecordsWhichStreamUsesABatch) {
+  std::size_t found = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    World world(seed);
+    world.torch.ignore_records();
+    DeviceSource source(std::make_unique<FewBatches>(), world.place, at::MemoryFormat::ChannelsLast);
+    (void)compute_on(source, 0, 0);
+    world.device.drain();
+    found += world.device.take_violations().size();
+  }
+  EXPECT_GT(found, 0U);
+}
+
+TEST(DeviceSource, AnEpochThatIsLeftEarlyLeavesNothingBehind) {
+  World world(3);
+  DeviceSource source(std::make_unique<FewBatches>(), world.place, at::MemoryFormat::Contiguous);
+  source.begin(0, 0);
+  Batch batch;
+  ASSERT_TRUE(source.next(batch));
+  const Seen seen = compute_on(source, 2, 5);
+  ASSERT_EQ(seen.images.size(), 1U);
+  EXPECT_TRUE(seen.images[0].cpu().equal(expected_images(2, 5)));
+  EXPECT_TRUE(seen.images[0].cpu().is_contiguous());
+}
+
+TEST(Totals, StayOnTheDeviceUntilTheyAreRead) {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    World world(seed);
+    Totals totals(world.place, 2), on_host(at::kCPU, 2);
+    {
+      BusyDevice busy(world.device);
+      for (int i = 1; i <= 5; ++i) {
+        const at::Tensor value = at::full({}, 0.25 * i, at::kFloat);
+        totals.add(0, value.to(world.place), i);
+        totals.add(1, at::full({}, i, at::kLong).to(world.place));
+        totals.add(1, 100.0);
+        on_host.add(0, value, i);
+        on_host.add(1, 100.0 + i);
+      }
+    }
+    EXPECT_EQ(totals.read(), on_host.read()) << "seed " << seed;
+  }
+}
+
+TEST(GradScalerOnADevice, WaitsOnceAndStepsLikeTheHost) {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    World world(seed);
+    const at::Tensor weight = at::ones({3}).to(world.place).set_requires_grad(true);
+    kolo::FusedSGD sgd({weight}, torch::optim::SGDOptions(0.25));
+    kolo::GradScaler scaler(kolo::GradScalerOptions{.init_scale = 8});
+    for (const bool overflow : {false, true, false}) {
+      sgd.zero_grad();
+      scaler.scale((weight * (overflow ? INFINITY : 1.0)).sum()).backward();
+      scaler.unscale_(sgd);
+      EXPECT_EQ(scaler.step(sgd), !overflow) << "seed " << seed;
+      scaler.update();
+    }
+    EXPECT_EQ(weight.detach().cpu()[0].item<double>(), 0.5);
+    EXPECT_EQ(scaler.state().scale, 4);
+  }
+}
+
+// --- checkpoints --------------------------------------------------------------------------------------------------
+
+// Where the parameters are from the beginning: LibTorch moves no module to a backend of ours.
+struct Model : torch::nn::Module {
+  explicit Model(const c10::Device& place) {
+    const auto here = [&](const at::Tensor& tensor) { return tensor.to(place); };
+    register_parameter("conv", here(at::zeros({4, 3, 3, 3}).contiguous(at::MemoryFormat::ChannelsLast)));
+    register_parameter("bias", here(at::zeros({5})));
+    register_buffer("running_mean", here(at::zeros({4})));
+    register_buffer("batches", here(at::zeros({}, at::kLong)));
+  }
+};
+
+// Numbers that tell the tensor, the place in it and the run.
+struct Training {
+  Training(const Options& options, const c10::Device& place, double first)
+      : model(place), optimizer(make_optimizer(options, model)) {
+    const at::NoGradGuard no_grad;
+    const auto numbers = [&](const at::Tensor& like) {
+      first += 1000;
+      return at::arange(like.numel()).add(first).view(like.sizes()).to(like.scalar_type());
+    };
+    for (const auto& [name, tensor] : state_of(model)) tensor.detach().copy_(numbers(tensor));
+    for (const auto& parameter : model.parameters()) {
+      const at::Tensor momentum = at::empty_like(parameter);
+      set_momentum(*optimizer, parameter, momentum.copy_(numbers(parameter)));
+    }
+  }
+  Model model;
+  std::shared_ptr<torch::optim::Optimizer> optimizer;
+};
+
+void expect_equal(const Training& one, const Training& other) {
+  const auto left = state_of(one.model), right = state_of(other.model);
+  ASSERT_EQ(left.size(), right.size());
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    EXPECT_TRUE(left[i].second.detach().cpu().equal(right[i].second.detach().cpu())) << left[i].first;
+  }
+  const auto mine = one.model.parameters(), theirs = other.model.parameters();
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    EXPECT_TRUE(momentum_of(*one.optimizer, mine[i]).cpu().equal(momentum_of(*other.optimizer, theirs[i]).cpu()));
+  }
+}
+
+TEST(Checkpoint, GoesFromTheHostToADeviceAndBack) {
+  World world(5);
+  const TemporaryFolder folder;
+  Options options;
+  options.checkpoint_dir = options.resume = folder.path();
+  const auto context = std::move(kolo::Context::create_local(1).front());
+  const c10::Device places[] = {at::kCPU, world.place};
+  double value = 0;
+  for (const auto& from : places) {
+    for (const auto& to : places) {
+      const Training written(options, from, value += 1e6);
+      Position position;
+      position.step = static_cast<std::int64_t>(value);
+      position.scaler = kolo::GradScaler::State{1.0 / 3, 77};
+      save_snapshot(*context, options, position, written.model, *written.optimizer);
+      Training read(options, to, -1);
+      const Position found = load_snapshot(*context, options, read.model, *read.optimizer);
+      expect_equal(read, written);
+      EXPECT_EQ(read.model.parameters()[0].device(), to);
+      EXPECT_TRUE(read.model.parameters()[0].is_contiguous(at::MemoryFormat::ChannelsLast));
+      EXPECT_EQ(found.step, position.step);
+      ASSERT_TRUE(found.scaler.has_value());
+      EXPECT_EQ(found.scaler->scale, 1.0 / 3);
+      EXPECT_EQ(found.scaler->good_steps, 77);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace imagenet

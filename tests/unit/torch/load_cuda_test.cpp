@@ -1,0 +1,121 @@
+#include "torch/load_cuda.h"
+
+#include <gmock/gmock.h>
+#include <torch/types.h>
+
+#include <fstream>
+
+#include "kolo/error.h"
+#include "kolo/torch/cuda.h"
+#include "support/temporary_folder.h"
+#include "support/thread_ranks.h"
+
+namespace kolo {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr const char* kADriver = "libc.so.6";  // any library that is there
+
+std::string complaint(const CudaFiles& files) {
+  try {
+    (void)load_cuda(files);
+  } catch (const BackendError& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+void expect_the_cpu_works() {
+  torch::manual_seed(1);
+  const at::Tensor weight = torch::ones({3}).set_requires_grad(true);
+  (weight * weight).sum().backward();
+  EXPECT_EQ(weight.grad().sum().item<double>(), 6);
+}
+
+Placement on_host(int local_rank, int local_size) {
+  Placement placement;
+  placement.local_rank = local_rank;
+  placement.local_size = local_size;
+  placement.host = "node7";
+  return placement;
+}
+
+TEST(LoadCuda, LibTorchIsFoundWhereItIsLoadedFrom) {
+  EXPECT_TRUE(std::filesystem::exists(usual_cuda_files().folder / "libtorch_cpu.so"));
+}
+
+TEST(LoadCuda, WhatIsMissingIsSaid) {
+  const test::TemporaryFolder folder;
+  EXPECT_THAT(complaint({folder.path(), kADriver}),
+              AllOf(HasSubstr("CPU-only build"), HasSubstr(folder.path().string())));
+  std::ofstream(folder.path() / "libtorch_cuda.so") << "no library";
+  EXPECT_THAT(complaint({folder.path(), "libno-driver.so.1"}),
+              AllOf(HasSubstr("no NVIDIA driver"), HasSubstr("libno-driver.so.1")));
+  EXPECT_THAT(complaint({folder.path(), kADriver}),
+              AllOf(HasSubstr("cannot be loaded"), HasSubstr("libtorch_cuda.so")));
+  EXPECT_THAT(complaint({KOLO_NO_GPU, kADriver}),
+              AllOf(HasSubstr("no CUDA-capable device is detected"), HasSubstr("(100)"), HasSubstr("nvidia-smi")));
+  expect_the_cpu_works();
+}
+
+TEST(LoadCuda, ABackendThatDoesNotRegisterItselfIsRefused) {
+  if (complaint(usual_cuda_files()) == "none") GTEST_SKIP() << "the true backend is loaded, and a GPU is there";
+  EXPECT_THAT(complaint({KOLO_TWO_GPUS, kADriver}), HasSubstr("does not belong to the LibTorch in use"));
+}
+
+TEST(LoadCuda, WithoutAGpuTheProgramGoesOnOnTheCpu) {
+  if (complaint(usual_cuda_files()) == "none") GTEST_SKIP() << "there is a GPU";
+  // Past the question for a driver: the true backend is loaded, as far as it can be.
+  EXPECT_NE(complaint({usual_cuda_files().folder, kADriver}), "none");
+  expect_the_cpu_works();
+}
+
+TEST(LoadCuda, EveryRankSaysWhatIsMissingOnAllOfThem) {
+  const auto contexts = Context::create_local(3);
+  if (complaint(usual_cuda_files()) == "none") GTEST_SKIP() << "there is a GPU";
+  std::vector<std::string> texts(3);
+  test::run_ranks(3, [&](int rank) {
+    try {
+      (void)use_cuda(*contexts[rank]);
+    } catch (const UsageError& error) {
+      texts[rank] = error.what();
+    }
+  });
+  EXPECT_THAT(texts[0], HasSubstr("ranks 0, 1, 2: "));
+  EXPECT_THAT(texts, testing::Each(texts[0]));
+}
+
+TEST(GpuOfARank, IsTheOneWithItsLocalNumber) {
+  EXPECT_EQ(gpu_of(on_host(0, 4), 4, false), 0);
+  EXPECT_EQ(gpu_of(on_host(3, 4), 4, false), 3);
+  EXPECT_EQ(gpu_of(on_host(3, 4), 8, false), 3);
+  EXPECT_EQ(gpu_of(on_host(3, 4), 1, false), 0) << "the launcher may show each rank its own";
+  EXPECT_EQ(gpu_of(on_host(3, 4), 2, true), 1);
+}
+
+TEST(GpuOfARank, TooFewAreAnErrorThatSaysWhatToDo) {
+  try {
+    (void)gpu_of(on_host(2, 4), 2, false);
+    FAIL() << "four ranks on two GPUs";
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("2 GPUs"), HasSubstr("4 ranks on node7"), HasSubstr("at most 2"),
+                                    HasSubstr("KOLO_SHARED_DEVICE=on")));
+  }
+}
+
+TEST(TroubleOfRanks, EqualTextsAreSaidOnce) {
+  EXPECT_EQ(trouble_of({{"", "a 1"}, {"", "a 2"}}), "");
+  EXPECT_EQ(trouble_of({{"no driver", ""}, {"", "a 1"}, {"no driver", ""}}), "ranks 0, 2: no driver");
+  EXPECT_EQ(trouble_of({{"", "a 1"}, {"no driver", ""}}), "rank 1: no driver");
+}
+
+TEST(TroubleOfRanks, OneGpuForTwoIsFoundWhereverItComesFrom) {
+  EXPECT_THAT(trouble_of({{"", "a 1"}, {"", "b 1"}, {"", "a 1"}}),
+              AllOf(HasSubstr("ranks 0, 2 have one GPU, a 1"), HasSubstr("KOLO_SHARED_DEVICE=on")));
+  EXPECT_EQ(trouble_of({{"", ""}, {"", ""}}), "") << "sharing is allowed";
+}
+
+}  // namespace
+}  // namespace kolo
