@@ -425,10 +425,16 @@ void EngineImpl::announce_failure(const std::string& text, const GradientRounds*
   drive_until([&] { return executing_.load() == 0; }, kFailTimeout);
 }
 
-// A peer failed before this round had begun here: an operation by name has said so, and the round ends on all ranks.
-bool EngineImpl::ends_with_a_peer(const GradientRounds& rounds) {
+// A peer failed before this round had begun here, of which `error` has told an operation by name: the round ends on all
+// ranks. Only that very exception tells of it: the peer may be a failure ahead.
+bool EngineImpl::ends_with_a_peer(const GradientRounds& rounds, const std::exception& error) {
   const std::scoped_lock lock(queue_lock_);
-  return failed_round_.rounds == &rounds && failed_round_.current();
+  if (failed_round_.rounds != &rounds || !failed_round_.current()) return false;
+  try {
+    std::rethrow_exception(failed_round_.error);
+  } catch (const std::exception& told) {
+    return &told == &error;
+  }
 }
 
 void EngineImpl::end_round(const std::exception& error) {
@@ -439,7 +445,7 @@ void EngineImpl::end_round(const std::exception& error) {
   const bool known = known_to_peers(error);
   auto* rounds = expected_reducer();
   if (!known) announce_failure(error.what(), rounds);
-  if (rounds == nullptr || (known && !rounds->round_open() && !ends_with_a_peer(*rounds))) return;
+  if (rounds == nullptr || (known && !rounds->round_open() && !ends_with_a_peer(*rounds, error))) return;
   round_timeout_.store(std::min<std::chrono::milliseconds>(kFailTimeout, timeout()));
   rounds->fail(error.what());
 }

@@ -137,7 +137,7 @@ class EngineImpl final : public Engine,
   [[nodiscard]] GradientRounds* expected_reducer();
   void drop_orphans();
   void end_round(const std::exception& error);
-  [[nodiscard]] bool ends_with_a_peer(const GradientRounds& rounds);
+  [[nodiscard]] bool ends_with_a_peer(const GradientRounds& rounds, const std::exception& error);
   void announce_failure(const std::string& text, const GradientRounds* rounds);
   [[nodiscard]] std::exception_ptr current_fatal();
   [[nodiscard]] std::exception_ptr to_exception(const Fatal& fatal) const;
