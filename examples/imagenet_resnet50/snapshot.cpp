@@ -230,6 +230,7 @@ Position load_snapshot(kolo::Context& context, const Options& options, torch::nn
   sum_over_ranks(context, numbers);
   position.epoch = static_cast<std::int64_t>(numbers[0]);
   position.step = static_cast<std::int64_t>(numbers[1]);
+  position.scaler.reset();  // on rank 0 too: all have the same, or none
   if (numbers[3] > 0) position.scaler = {numbers[3], static_cast<std::int64_t>(numbers[4])};
   // The sampler's order does not depend on the number of ranks, so that an epoch can go on with other ranks or batches.
   position.step_in_epoch = static_cast<std::int64_t>(numbers[2]) / (std::int64_t{options.batch} * context.size());

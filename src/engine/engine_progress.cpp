@@ -201,7 +201,10 @@ void EngineImpl::failed(const Fatal& failure) {
   for (const auto* rounds : rounds_) {
     if (rounds->id() >= failure.rounds.size() || failure.rounds[rounds->id()] == kNoRound) continue;
     const std::scoped_lock lock(queue_lock_);
-    failed_round_ = {rounds, failure.rounds[rounds->id()], error};
+    const FailedRound next{rounds, failure.rounds[rounds->id()], error};
+    // Of several ranks that fail in one round the first one's error is the round's: operations have been told of it.
+    const bool known = failed_round_.rounds == rounds && failed_round_.number == next.number;
+    if (!known || !failed_round_.current()) failed_round_ = next;
   }
 }
 

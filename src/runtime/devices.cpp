@@ -1,6 +1,7 @@
 #include "runtime/devices.h"
 
 #include <array>
+#include <exception>
 #include <sstream>
 #include <utility>
 
@@ -55,7 +56,7 @@ void find_device(Found& found, const FindDevices& find, int device) {
     } else {
       found.facts.trouble = "there is no device " + std::to_string(device) + "; " + runtime.describe();
     }
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     found.facts.trouble = error.what();
   }
 }
@@ -64,7 +65,7 @@ void find_nccl(Found& found) {
   if (!found.facts.trouble.empty() || found.facts.reduction == DeviceReduction::host) return;
   try {
     found.nccl = found.devices.nccl();
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     found.facts.no_nccl = error.what();
   }
 }

@@ -42,6 +42,8 @@ void DistributedOptimizer::synchronize() {
   }
 }
 
+std::uint64_t DistributedOptimizer::rounds() const noexcept { return binding_ ? binding_->rounds() : 0; }
+
 void DistributedOptimizer::skip() {
   synchronize();
   if (binding_) {

@@ -85,8 +85,18 @@ void GradScaler::unscale_(torch::optim::Optimizer& optimizer) {
   unscale(optimizer, stage);
 }
 
-void GradScaler::unscale_(DistributedOptimizer& optimizer) {
+// What was noted in a round before this one belongs to a step that nobody finished.
+void GradScaler::close_round(DistributedOptimizer& optimizer) {
   optimizer.synchronize();
+  Stage& stage = stages_[&optimizer.optimizer()];
+  if (stage.round != optimizer.rounds()) {
+    stage = Stage();
+    stage.round = optimizer.rounds();
+  }
+}
+
+void GradScaler::unscale_(DistributedOptimizer& optimizer) {
+  close_round(optimizer);
   unscale_(optimizer.optimizer());
 }
 
@@ -107,7 +117,13 @@ bool GradScaler::overflowed(const Stage& stage) const {
 // Whether this step is taken.
 bool GradScaler::decide(torch::optim::Optimizer& optimizer) {
   Stage& stage = stage_for_step(optimizer);
-  const bool overflow = overflowed(stage);
+  bool overflow = false;
+  try {
+    overflow = overflowed(stage);
+  } catch (...) {  // a rank that failed: this step is over
+    stages_.erase(&optimizer);
+    throw;
+  }
   stage.stepped = true;
   overflow_ |= overflow;
   return !overflow;
@@ -120,7 +136,7 @@ bool GradScaler::step(torch::optim::Optimizer& optimizer) {
 }
 
 bool GradScaler::step(DistributedOptimizer& optimizer) {
-  optimizer.synchronize();
+  close_round(optimizer);
   if (!decide(optimizer.optimizer())) {
     optimizer.skip();
     return false;

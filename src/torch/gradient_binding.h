@@ -40,8 +40,10 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   void detach();
 
   void close_round();
-  [[nodiscard]] bool closed() const noexcept { return closed_; }  // and no hook has fired since
-  void stepped();                                                 // the optimizer has used the gradients
+  // And no hook has fired since, and no failure has ended another round.
+  [[nodiscard]] bool closed() const noexcept { return closed_ && reducer_ != nullptr && reducer_->round() == round_; }
+  [[nodiscard]] std::uint64_t rounds() const noexcept { return reducer_ != nullptr ? reducer_->round() : 0; }
+  void stepped();  // the optimizer has used the gradients
 
   void add_names(const NamedTensors& parameters) { names_.add(parameters); }
   void enter_no_sync() noexcept { ++no_sync_; }

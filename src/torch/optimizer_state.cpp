@@ -20,12 +20,17 @@ std::string saved(const torch::optim::Optimizer& optimizer) {
 
 // Where a rank wants its state, wherever the root had it.
 std::optional<c10::Device> home_of(const torch::optim::Optimizer& optimizer) {
+  std::optional<c10::Device> home;
   for (const auto& group : optimizer.param_groups()) {
-    if (!group.params().empty()) {
-      return group.params().front().device();
+    for (const auto& parameter : group.params()) {
+      if (home.has_value() && parameter.device() != *home) {
+        throw UsageError("its parameters are on " + home->str() + " and on " + parameter.device().str() +
+                         "; its state can be broadcast to one device only");
+      }
+      home = parameter.device();
     }
   }
-  return std::nullopt;
+  return home;
 }
 
 void load(torch::optim::Optimizer& optimizer, const std::string& bytes) {

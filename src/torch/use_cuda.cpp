@@ -1,4 +1,6 @@
+#include <ATen/ops/zeros.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/Exception.h>
 
 #include "kolo/error.h"
 #include "kolo/torch/cuda.h"
@@ -20,6 +22,14 @@ std::vector<GpuClaim> exchange(Context& context, const GpuClaim& mine) {
   return claims;
 }
 
+c10::Device gpu_device(int gpu) { return {c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(gpu)}; }
+
+// Makes it the current one, and something on it: a GPU that is taken by others, full or broken says so only then.
+void use(const c10::Device& device) {
+  c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
+  static_cast<void>(at::zeros({1}, c10::TensorOptions().device(device)));
+}
+
 }  // namespace
 
 c10::Device use_cuda(Context& context) {
@@ -29,15 +39,16 @@ c10::Device use_cuda(Context& context) {
   try {
     const auto addresses = load_cuda(usual_cuda_files());
     gpu = gpu_of(context.placement(), static_cast<int>(addresses.size()), shared);
+    use(gpu_device(gpu));
     if (!shared) claim.gpu = context.placement().host + " " + addresses[static_cast<std::size_t>(gpu)];
+  } catch (const c10::Error& error) {  // of a GPU that is there and cannot be used
+    claim.trouble = error.what_without_backtrace();
   } catch (const std::exception& error) {
     claim.trouble = error.what();
   }
   const auto trouble = trouble_of(exchange(context, claim));
   if (!trouble.empty()) throw UsageError("no CUDA device: " + trouble);
-  const c10::Device device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(gpu));
-  c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
-  return device;
+  return gpu_device(gpu);
 }
 
 }  // namespace kolo

@@ -4,6 +4,7 @@
 #include <torch/ordered_dict.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -72,6 +73,8 @@ class DistributedOptimizer {
   // step(). On a device: ready in the stream that is current here, as with step(), and the host waits for other hosts
   // only.
   void synchronize();
+  // How many rounds have ended, by synchronize(), step() or a failure.
+  [[nodiscard]] std::uint64_t rounds() const noexcept;
   // Instead of step(): closes the round and leaves the weights as they are. Collective.
   void skip();
   void zero_grad(bool set_to_none = true);

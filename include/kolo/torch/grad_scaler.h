@@ -40,6 +40,9 @@ struct GradScalerOptions {
 // know, which is no more than without ranks; then the flag goes round between the hosts, some microseconds, on
 // the engine's named channel.
 //
+// After an error the next step begins anew: what was noted of a DistributedOptimizer's round that failed is forgotten
+// with it.
+//
 // Use from one thread. Collective over a Context: step().
 class GradScaler {
  public:
@@ -76,10 +79,12 @@ class GradScaler {
   GradScaler(const GradScalerOptions& options, Context* context);
   struct Stage {
     bool unscaled = false, stepped = false;
+    std::uint64_t round = 0;            // of a DistributedOptimizer: how many had ended
     std::vector<at::Tensor> overflows;  // of each device: not 0 where something was not finite
   };
   void unscale(torch::optim::Optimizer& optimizer, Stage& stage) const;
   bool overflowed(const Stage& stage) const;
+  void close_round(DistributedOptimizer& optimizer);
   Stage& stage_for_step(torch::optim::Optimizer& optimizer);
   bool decide(torch::optim::Optimizer& optimizer);
 

@@ -7,6 +7,7 @@
 #include <torch/types.h>
 
 #include <limits>
+#include <set>
 #include <stdexcept>
 
 #include "kolo/error.h"
@@ -168,6 +169,41 @@ class GradScalerOfRanks : public testing::TestWithParam<int> {
     });
   }
   [[nodiscard]] int last() const { return GetParam() - 1; }
+
+  // Between the round and the decision no round is open; the others wait for the decision. They hear of it, and the
+  // next step, of the same scaler, is a good one again.
+  void fail_before_the_decision(const std::set<int>& failing, bool unscales) {
+    const auto contexts = Context::create_local(GetParam());
+    test::run_ranks(GetParam(), [&](int rank) {
+      at::set_num_threads(1);
+      Context& context = *contexts[static_cast<std::size_t>(rank)];
+      Rank mine(context, small_scale());
+      DistributedOptimizer optimizer(context, mine.sgd, NamedTensors{{"weight", mine.weight}});
+      const auto step = [&](bool fails) {
+        optimizer.zero_grad();
+        mine.scaler.scale(line(mine.weight, 2)).backward();
+        if (unscales) {
+          mine.scaler.unscale_(optimizer);
+        } else {
+          optimizer.synchronize();
+        }
+        if (fails) throw std::runtime_error("no more");
+        const bool stepped = mine.scaler.step(optimizer);
+        mine.scaler.update();
+        return stepped;
+      };
+      EXPECT_TRUE(context.run([&] { return step(false); }));
+      if (failing.contains(rank)) {
+        EXPECT_THROW(context.run([&] { step(true); }), std::runtime_error);
+      } else {
+        EXPECT_THROW(context.run([&] { step(false); }), PeerFailedError) << "rank " << rank;
+      }
+      EXPECT_EQ(mine.value(), 1 - kRate * 2) << "rank " << rank;
+      EXPECT_TRUE(context.run([&] { return step(false); })) << "rank " << rank;
+      EXPECT_EQ(mine.value(), 1 - kRate * 4) << "rank " << rank;
+      EXPECT_EQ(mine.scaler.state().good_steps, 2);
+    });
+  }
 };
 
 TEST_P(GradScalerOfRanks, AnOverflowOnOneRankIsSkippedByAll) {
@@ -222,33 +258,10 @@ TEST_P(GradScalerOfRanks, AfterASkippedStepARankMayHaveNoGradient) {
   });
 }
 
-// Between the round and the decision no round is open; the others wait for the decision. They hear of it, and the next
-// step is a good one again.
-TEST_P(GradScalerOfRanks, AFailureBeforeTheDecisionReachesAll) {
-  const auto contexts = Context::create_local(GetParam());
-  test::run_ranks(GetParam(), [&](int rank) {
-    at::set_num_threads(1);
-    Context& context = *contexts[static_cast<std::size_t>(rank)];
-    Rank mine(context, small_scale());
-    DistributedOptimizer optimizer(context, mine.sgd, NamedTensors{{"weight", mine.weight}});
-    const auto step = [&](bool fails) {
-      GradScaler scaler(context, small_scale());
-      optimizer.zero_grad();
-      scaler.scale(line(mine.weight, 2)).backward();
-      optimizer.synchronize();
-      if (fails) throw std::runtime_error("no more");
-      return scaler.step(optimizer);
-    };
-    EXPECT_TRUE(context.run([&] { return step(false); }));
-    if (rank == last()) {
-      EXPECT_THROW(context.run([&] { step(true); }), std::runtime_error);
-    } else {
-      EXPECT_THROW(context.run([&] { step(false); }), PeerFailedError) << "rank " << rank;
-    }
-    EXPECT_EQ(mine.value(), 1 - kRate * 2) << "rank " << rank;
-    EXPECT_TRUE(context.run([&] { return step(false); })) << "rank " << rank;
-    EXPECT_EQ(mine.value(), 1 - kRate * 4) << "rank " << rank;
-  });
+TEST_P(GradScalerOfRanks, AFailureBeforeTheDecisionReachesAll) { fail_before_the_decision({last()}, false); }
+TEST_P(GradScalerOfRanks, AFailureWhileClippingReachesAll) { fail_before_the_decision({last()}, true); }
+TEST_P(GradScalerOfRanks, TwoFailuresAtOnceAreOne) {
+  for (const bool unscales : {false, true}) fail_before_the_decision({last(), last() / 2}, unscales);
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, GradScalerOfRanks, testing::Values(1, 2, 4));
