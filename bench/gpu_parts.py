@@ -58,7 +58,7 @@ def tests(layout):
                with_libraries(layout))
     for ranks in (2, 3):
         yield Part(f"nccl{ranks}", f"the contract of communicators over NCCL, {ranks} ranks on one GPU",
-                   of_ranks(layout, "gpu.nccl", ranks), 240, with_libraries(layout, ranks))
+                   of_ranks(layout, "gpu.nccl", ranks), 600, with_libraries(layout, ranks))
     for ranks in (1, 2):
         yield Part(f"training{ranks}", f"training like the CPU, streams and the caching allocator, {ranks} rank(s)",
                    of_ranks(layout, "gpu.training", ranks), 180, with_libraries(layout, ranks))
@@ -73,7 +73,7 @@ def tests(layout):
                 "before_backward,before_step", "env", *settings, *MPIRUN], 300)
     for tool in ("memcheck", "racecheck"):
         yield Part(tool, f"compute-sanitizer's {tool} over the kernels' tests",
-                   [compute_sanitizer(), "--tool", tool, "--error-exitcode", "9", layout.program("gpu.kernels")], 400,
+                   [compute_sanitizer(), "--tool", tool, "--error-exitcode", "9", layout.program("gpu.kernels")], 600,
                    with_libraries(layout))
 
 

@@ -10,6 +10,12 @@ Lane::Lane(LaneParts parts)
       stream_(parts_.runtime, parts_.device, cuda::Priority::high),
       events_(parts_.runtime, parts_.device) {}
 
+void Lane::adopt_thread() const {
+  int current = 0;
+  runtime()->check(runtime()->api().get_device(&current), "cudaGetDevice");
+  if (current != device()) cuda::use_device(*runtime(), device());
+}
+
 void Lane::order_after(Stream earlier) { events_.order(stream(), earlier); }
 
 void Lane::order_before(Stream later) noexcept {

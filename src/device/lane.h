@@ -40,6 +40,9 @@ class Lane {
   [[nodiscard]] cuda::KernelImage& kernels() noexcept { return *parts_.kernels; }
   [[nodiscard]] Communicator& communicator() noexcept { return *parts_.communicator; }
   [[nodiscard]] cuda::EventPool& events() noexcept { return events_; }
+  // For a thread that works for this lane only: its device becomes the thread's. The guards in what it calls would put
+  // back the one that it began with, which makes a context there, of some hundred MB.
+  void adopt_thread() const;
   // What is enqueued in the lane from now on comes after what is in `earlier` by now.
   void order_after(Stream earlier);
   // What is enqueued in `later` from now on comes after what is in the lane by now. A lost device has no order.

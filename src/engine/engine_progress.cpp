@@ -25,6 +25,7 @@ bool EngineImpl::advance(Visitor visitor) {
   bool moved = false;
   try {
     kicked_.store(false);
+    if (lane_ && visitor == Visitor::coordinator) lane_->adopt_thread();
     moved |= drain();  // first: a failure that arrives below ends what was submitted before it
     for (auto* rounds : rounds_) moved |= rounds->advance();
     if (control_ &&

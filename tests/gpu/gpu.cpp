@@ -29,6 +29,8 @@ const cuda::RuntimePtr& gpu_runtime() {
   return runtime;
 }
 
+const void* gpu_image() { return kernels::device_image(); }
+
 std::string why_no_gpu() {
   try {
     if (kernels::device_image() == nullptr) return "this kolo was built without device code (no nvcc was found)";

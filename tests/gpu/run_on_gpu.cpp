@@ -12,7 +12,6 @@
 #include "cuda/kernel.h"
 #include "cuda/stream.h"
 #include "gpu/gpu.h"
-#include "kernels/device_image.h"
 #include "kolo/error.h"
 #include "unit/kernels/host_table.h"
 
@@ -39,7 +38,7 @@ class Gpu final : public testing::Environment {
   void SetUp() override {
     if (!kolo::test::why_no_gpu().empty()) return;  // gpu.cpp fails the program
     runtime_ = kolo::test::gpu_runtime();
-    image_ = std::make_unique<cuda::KernelImage>(runtime_, device_image());
+    image_ = std::make_unique<cuda::KernelImage>(runtime_, kolo::test::gpu_image());
     stream_ = std::make_unique<cuda::OwnStream>(runtime_, 0);
     pool_ = std::make_unique<std::pmr::unsynchronized_pool_resource>(std::pmr::pool_options{0, 1U << 20}, &pages_);
     std::pmr::set_default_resource(pool_.get());
