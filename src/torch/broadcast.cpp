@@ -15,16 +15,11 @@ void broadcast_parameters(Context& context, const NamedTensors& tensors, Rank ro
   verify_model(context, tensors);
   // The tables are equal on all ranks from here on, so that all ranks throw here or none does.
   for (const auto& [name, tensor] : tensors) {
-    if (!tensor.defined() || tensor.layout() != c10::kStrided || !is_reducible(tensor.device())) {
-      throw UsageError("tensor '" + name + "' is not a dense tensor of the CPU or of a CUDA device");
-    }
+    require_reducible(tensor, name);
   }
   const c10::NoGradGuard no_grad;
   for (const auto& [name, tensor] : tensors) {
-    at::Tensor flat = tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous();
-    if (!flat.is_cpu()) {
-      flat = flat.to(c10::kCPU);
-    }
+    const at::Tensor flat = host_form(tensor);
     BroadcastOptions options;
     options.data = static_cast<std::byte*>(flat.mutable_data_ptr());
     options.bytes = flat.nbytes();

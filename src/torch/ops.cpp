@@ -25,18 +25,6 @@ Request request_for(const at::Tensor& dense, std::string name, RequestKind kind)
   return request;
 }
 
-void require_dense(const at::Tensor& tensor, const std::string& name) {
-  if (!tensor.defined() || tensor.layout() != c10::kStrided || !is_reducible(tensor.device())) {
-    throw UsageError("tensor '" + name + "' is not a dense tensor of the CPU or of a CUDA device");
-  }
-}
-
-// In the host's memory, each element once. Of a device it is a copy, for which the host waits.
-at::Tensor dense_form(const at::Tensor& tensor) {
-  const at::Tensor dense = tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous();
-  return dense.is_cpu() ? dense : dense.to(c10::kCPU);
-}
-
 }  // namespace
 
 at::Tensor TensorWork::wait() {
@@ -51,9 +39,9 @@ at::Tensor TensorWork::wait() {
 }
 
 TensorWork allreduce_async(Context& context, at::Tensor tensor, std::string name, ReduceOp op) {
-  require_dense(tensor, name);
+  require_reducible(tensor, name);
   const c10::NoGradGuard no_grad;
-  at::Tensor dense = dense_form(tensor);
+  at::Tensor dense = host_form(tensor);
   Request request = request_for(dense, std::move(name), RequestKind::allreduce);
   request.op = op;
   request.output = dense.mutable_data_ptr();
@@ -61,9 +49,9 @@ TensorWork allreduce_async(Context& context, at::Tensor tensor, std::string name
 }
 
 TensorWork broadcast_async(Context& context, at::Tensor tensor, std::string name, Rank root) {
-  require_dense(tensor, name);
+  require_reducible(tensor, name);
   const c10::NoGradGuard no_grad;
-  at::Tensor dense = dense_form(tensor);
+  at::Tensor dense = host_form(tensor);
   Request request = request_for(dense, std::move(name), RequestKind::broadcast);
   request.root = root;
   request.output = dense.mutable_data_ptr();
@@ -79,12 +67,12 @@ at::Tensor broadcast_(Context& context, at::Tensor tensor, std::string name, Ran
 }
 
 at::Tensor allgather(Context& context, const at::Tensor& tensor, std::string name) {
-  require_dense(tensor, name);
+  require_reducible(tensor, name);
   if (tensor.dim() == 0) {
     throw UsageError("tensor '" + name + "' has no dimension to gather along; use unsqueeze(0)");
   }
   const c10::NoGradGuard no_grad;
-  const at::Tensor dense = dense_form(tensor.contiguous());
+  const at::Tensor dense = host_form(tensor.contiguous());
   Request request = request_for(dense, std::move(name), RequestKind::allgather);
   request.strides.clear();
   Work work = context.engine().submit(std::move(request));

@@ -2,10 +2,23 @@
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include "kolo/error.h"
+
 namespace kolo {
 
 bool is_reducible(const c10::Device& device) noexcept {
   return device.is_cpu() || device.is_cuda() || device.is_privateuseone();
+}
+
+void require_reducible(const at::Tensor& tensor, const std::string& name) {
+  if (!tensor.defined() || tensor.layout() != c10::kStrided || !is_reducible(tensor.device())) {
+    throw UsageError("tensor '" + name + "' is not a dense tensor of the CPU or of a CUDA device");
+  }
+}
+
+at::Tensor host_form(const at::Tensor& tensor) {
+  const at::Tensor dense = tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous();
+  return dense.is_cpu() ? dense : dense.to(c10::kCPU);
 }
 
 c10::Stream current_stream(const c10::Device& device) {

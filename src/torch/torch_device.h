@@ -4,12 +4,18 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Stream.h>
 
+#include <string>
+
 #include "kolo/stream.h"
 
 namespace kolo {
 
 // Memory of the host, or of a device that kolo can reduce on.
 [[nodiscard]] bool is_reducible(const c10::Device& device) noexcept;
+// Throws UsageError naming the tensor when kolo cannot send it: undefined, sparse, or elsewhere.
+void require_reducible(const at::Tensor& tensor, const std::string& name);
+// The tensor in the host's memory, each element once: itself, or a copy. For a copy from a device the host waits.
+[[nodiscard]] at::Tensor host_form(const at::Tensor& tensor);
 // The stream in which the calling thread enqueues on `device`, which is not the host.
 [[nodiscard]] c10::Stream current_stream(const c10::Device& device);
 [[nodiscard]] Stream to_stream(const c10::Stream& stream);

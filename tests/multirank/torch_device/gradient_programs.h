@@ -31,12 +31,7 @@ inline Tensors gradients_kept_elsewhere(Place& place) {
   const UserStream side = place.side();
   for (int step = 0; step < kSteps; ++step) {
     it.optimizer.zero_grad();
-    side.wait_for(main);
-    {
-      const auto guard = side.enter();
-      it.loss(step).backward();
-    }
-    main.wait_for(side);
+    in_side_stream(main, side, [&] { it.loss(step).backward(); });
     it.optimizer.step();
     for (const auto& parameter : it.net.parameters()) kept.push_back(parameter.grad());
   }
@@ -64,14 +59,11 @@ inline Tensors gradients_dropped(Place& place) {
   const UserStream main = place.main();
   const UserStream side = place.side();
   for (int step = 0; step < kSteps; ++step) {
-    side.wait_for(main);
-    {
-      const auto guard = side.enter();
+    in_side_stream(main, side, [&] {
       it.loss(step).backward();
       for (const auto& parameter : it.net.parameters()) parameter.mutable_grad().reset();
       static_cast<void>(it.loss(step + 100));
-    }
-    main.wait_for(side);
+    });
     it.optimizer.step();
     for (const auto& parameter : it.net.parameters()) parameter.mutable_grad().reset();
   }
@@ -139,14 +131,11 @@ inline Tensors a_step_that_fails(Place& place) {
   const UserStream main = place.main();
   const UserStream side = place.side();
   for (int step = 0; step < 2 * kSteps; ++step) {
-    side.wait_for(main);
     const auto one_step = [&] {
-      {
-        const auto guard = side.enter();
+      in_side_stream(main, side, [&] {
         it.optimizer.zero_grad();
         it.loss(step).backward();
-      }
-      main.wait_for(side);
+      });
       if (step % 2 == 1 && it.rank == 1) throw std::runtime_error("a bad batch");
       it.optimizer.step();
     };

@@ -32,12 +32,7 @@ inline Tensors backward_in_a_side_stream(Place& place) {
   const UserStream side = place.side();
   for (int step = 0; step < kSteps; ++step) {
     it.optimizer.zero_grad();
-    side.wait_for(main);
-    {
-      const auto guard = side.enter();
-      it.loss(step).backward();
-    }
-    main.wait_for(side);
+    in_side_stream(main, side, [&] { it.loss(step).backward(); });
     it.optimizer.step();
   }
   return it.net.values();
@@ -69,12 +64,7 @@ inline Tensors step_in_a_side_stream(Place& place) {
   for (int step = 0; step < kSteps; ++step) {
     it.optimizer.zero_grad();
     it.loss(step).backward();
-    side.wait_for(main);
-    {
-      const auto guard = side.enter();
-      it.optimizer.step();
-    }
-    main.wait_for(side);
+    in_side_stream(main, side, [&] { it.optimizer.step(); });
   }
   return it.net.values();
 }

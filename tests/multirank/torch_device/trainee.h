@@ -25,4 +25,15 @@ struct Trainee {
   int rank;
 };
 
+// `body` in `side`, behind what is in `main` by now; what follows in `main` comes after it.
+template <class Body>
+void in_side_stream(const UserStream& main, const UserStream& side, const Body& body) {
+  side.wait_for(main);
+  {
+    const auto guard = side.enter();
+    body();
+  }
+  main.wait_for(side);
+}
+
 }  // namespace kolo::test

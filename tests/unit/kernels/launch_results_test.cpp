@@ -12,18 +12,11 @@
 #include "kernels/sgd.h"
 #include "torch/sgd_update.h"
 #include "unit/kernels/launch_device.h"
+#include "unit/kernels/ramp.h"
 #include "unit/kernels/reference.h"
 
 namespace kolo::kernels::test {
 namespace {
-
-constexpr std::size_t kCount = 1000;
-
-std::vector<float> ramp(float step) {
-  std::vector<float> values(kCount);
-  for (std::size_t i = 0; i < kCount; ++i) values[i] = step * (static_cast<float>(i) - 300);
-  return values;
-}
 
 TEST_F(LaunchResults, PackCastsAndUnpackCastsBack) {
   const std::vector<float> values = ramp(0.37F);
