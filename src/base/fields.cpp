@@ -24,4 +24,8 @@ std::vector<std::string> split_fields(std::string_view line) {
   return fields;
 }
 
+std::string rank_text(std::size_t rank, const std::string& host) {
+  return "rank " + std::to_string(rank) + " (" + host + ")";
+}
+
 }  // namespace kolo::base

@@ -46,15 +46,10 @@ int number(const std::string& text) {
   }
 }
 
-std::string named(std::size_t rank, const RankFacts& facts) {
-  return "rank " + std::to_string(rank) + " (" + facts.host + ")";
-}
+std::string named(std::size_t rank, const RankFacts& facts) { return base::rank_text(rank, facts.host); }
 
 void check_devices(const std::vector<RankFacts>& ranks) {
-  std::string text;
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
-    if (!ranks[r].trouble.empty()) text += (text.empty() ? "" : "; ") + named(r, ranks[r]) + ": " + ranks[r].trouble;
-  }
+  const std::string text = base::troubles_of(ranks);
   if (!text.empty()) {
     throw UsageError("NCCL needs a device on every rank: " + text +
                      ". Run on hosts that have one for each rank, or without devices on all ranks");

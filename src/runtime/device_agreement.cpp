@@ -17,15 +17,10 @@ constexpr std::array<std::string_view, 3> kReductions{"auto", "nccl", "host"};  
 
 std::string name_of(DeviceReduction reduction) { return std::string(kReductions[static_cast<std::size_t>(reduction)]); }
 
-std::string named(std::size_t rank, const DeviceFacts& facts) {
-  return "rank " + std::to_string(rank) + " (" + facts.host + ")";
-}
+std::string named(std::size_t rank, const DeviceFacts& facts) { return base::rank_text(rank, facts.host); }
 
 void check_devices(const std::vector<DeviceFacts>& ranks) {
-  std::string text;
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
-    if (!ranks[r].trouble.empty()) text += (text.empty() ? "" : "; ") + named(r, ranks[r]) + ": " + ranks[r].trouble;
-  }
+  const std::string text = base::troubles_of(ranks);
   if (!text.empty()) {
     throw UsageError("gradients on devices need a device on every rank: " + text +
                      ". Run on hosts that have one for each rank, or without devices on all ranks");

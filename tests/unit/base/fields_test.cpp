@@ -18,5 +18,16 @@ TEST(Fields, AreOneLineWhateverTheyHold) {
   EXPECT_THAT(split_fields(line), ElementsAre("a b", "c d "));
 }
 
+struct Facts {
+  std::string host;
+  std::string trouble;
+};
+
+TEST(Troubles, AreNamedByRankAndHost) {
+  EXPECT_EQ(troubles_of(std::vector<Facts>{{"a", ""}, {"b", ""}}), "");
+  EXPECT_EQ(troubles_of(std::vector<Facts>{{"a", "no driver"}, {"b", ""}, {"c", "no GPU"}}),
+            "rank 0 (a): no driver; rank 2 (c): no GPU");
+}
+
 }  // namespace
 }  // namespace kolo::base
