@@ -12,7 +12,6 @@
 #include "cuda/kernel.h"
 #include "cuda/runtime.h"
 #include "gpu_clock.h"
-#include "kernels/begin_update.h"
 #include "kernels/device_image.h"
 #include "kernels/images.h"
 #include "kernels/pack.h"
@@ -142,7 +141,8 @@ class Bench {
         "unpack " + name, "foreach_copy", bytes, [=] { at::_foreach_copy_(*back, set->views); }, renew_bucket);
   }
 
-  // Gradients in the bucket, weights and momenta where they are: 20 bytes an element, for both.
+  // Gradients in the bucket, weights and momenta where they are: 20 bytes an element, for both. As FusedSGD has it on a
+  // device.
   void add_sgd(const c10::Device& device) {
     const auto set = std::make_shared<Gradients50>(device, at::kFloat);
     at::_foreach_copy_(set->views, set->tensors);
@@ -152,16 +152,14 @@ class Bench {
     const auto ours = std::make_shared<Model>(Model{set->like(), set->like()});
     const auto theirs = std::make_shared<Model>(Model{set->like(), set->like()});
     const auto table = std::make_shared<kernels::TensorTable>(runtime_, device.index(), set->places,
-                                                              kernels::TableShape{.columns = 2});
-    const at::Tensor state = at::zeros({4}, options_.dtype(at::kInt));
+                                                              kernels::TableShape{.columns = 3});
     const auto kolo_step = [=, this] {
-      auto* shared = static_cast<kernels::UpdateState*>(state.mutable_data_ptr());
-      std::vector<void*> arrays = addresses_of(ours->weights);
-      const std::vector<void*> momenta = addresses_of(ours->momenta);
-      arrays.insert(arrays.end(), momenta.begin(), momenta.end());
-      kernels::begin_update(image_, {shared}, stream_);
-      const kernels::Gradients gradients{set->bucket.const_data_ptr(), shared};
-      kernels::update_sgd(image_, *table, arrays, {gradients, kLr, kMomentum, 0, kDecay, false}, stream_);
+      std::vector<void*> addresses = addresses_of(set->views);
+      for (const auto* tensors : {&ours->weights, &ours->momenta}) {
+        const std::vector<void*> more = addresses_of(*tensors);
+        addresses.insert(addresses.end(), more.begin(), more.end());
+      }
+      kernels::update_sgd({image_, *table, addresses, 1, stream_}, {kLr, kMomentum, 0, kDecay, false, false});
     };
     const auto torch_step = [=] {
       at::_fused_sgd_(theirs->weights, set->views, theirs->momenta, kDecay, kMomentum, kLr, 0, false, false, false);

@@ -15,6 +15,7 @@ class Part:
     seconds: int  # after which it has failed
     environment: dict = dataclasses.field(default_factory=dict)
     figures: bool = False  # writes JSON lines for the report
+    tool: str = ""  # a program that a machine may lack: where it does, the part is skipped
 
 
 @dataclasses.dataclass
@@ -44,9 +45,12 @@ def with_libraries(layout, ranks=1):
     return {"LD_LIBRARY_PATH": layout.libraries(), **shared}
 
 
+SANITIZER = "compute-sanitizer"
+
+
 def compute_sanitizer():
-    known = ("/usr/local/cuda/bin/compute-sanitizer", "/usr/local/cuda/compute-sanitizer/compute-sanitizer")
-    return next(filter(None, map(shutil.which, ("compute-sanitizer", *known))), "compute-sanitizer")
+    known = (f"/usr/local/cuda/bin/{SANITIZER}", f"/usr/local/cuda/{SANITIZER}/{SANITIZER}")
+    return next(filter(None, map(shutil.which, (SANITIZER, *known))), SANITIZER)
 
 
 def of_ranks(layout, program, ranks):
@@ -74,7 +78,7 @@ def tests(layout):
     for tool in ("memcheck", "racecheck"):
         yield Part(tool, f"compute-sanitizer's {tool} over the kernels' tests",
                    [compute_sanitizer(), "--tool", tool, "--error-exitcode", "9", layout.program("gpu.kernels")], 600,
-                   with_libraries(layout))
+                   with_libraries(layout), tool=SANITIZER)
 
 
 def benchmarks(layout, options):

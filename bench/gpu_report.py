@@ -86,8 +86,8 @@ def figures_of(machine, results):
 
 def page(machine, results, figures):
     lines = ["# kolo on a GPU", "", "| | |", "|---|---|", *(f"| {key} | {value} |" for key, value in machine.items()), ""]
-    passed = sum(each.passed for each in results)
-    lines += [f"{passed} of {len(results)} parts passed.", "", "| part | | s | what |", "|---|---|---|---|"]
+    passed, failed = (sum(getattr(each, key) for each in results) for key in ("passed", "failed"))
+    lines += [f"{passed} of {len(results)} parts passed, {failed} failed, {len(results) - passed - failed} were not done.", "", "| part | | s | what |", "|---|---|---|---|"]
     for each in results:
         status = each.status if each.passed else f"**{each.status}**: {each.why}"
         lines.append(f"| {each.name} | {status} | {each.seconds} | {each.what} |")

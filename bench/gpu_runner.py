@@ -3,6 +3,7 @@ import dataclasses
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -16,7 +17,7 @@ SHOWN = 25  # lines of a failed part's output: from its first failure on, and th
 class Result:
     name: str
     what: str
-    status: str  # passed, failed, timed out, missing, not run
+    status: str  # passed, failed, timed out, missing, skipped, not run
     seconds: float = 0.0
     why: str = ""
     figures: list = dataclasses.field(default_factory=list)  # the JSON lines that it wrote
@@ -24,6 +25,11 @@ class Result:
     @property
     def passed(self):
         return self.status == "passed"
+
+    @property
+    def failed(self):
+        """Has shown that something is wrong. What is neither passed nor failed has not been done."""
+        return self.status in ("failed", "timed out", "missing")
 
 
 def end_group(process):
@@ -64,6 +70,9 @@ def run_part(part, environment, log):
     """Its output goes to `log`, an open text file."""
     log.write(f"\n===== {part.name}: {' '.join(part.command)}\n")
     log.flush()
+    if part.tool and shutil.which(part.command[0]) is None:
+        log.write(f"skipped: {part.tool} is not there\n")
+        return Result(part.name, part.what, "skipped", why=f"{part.tool} is not there")
     begin = time.monotonic()
     result = Result(part.name, part.what, "passed")
     at = log.tell()
@@ -106,6 +115,8 @@ def run_parts(parts, environment, log, budget, done):
         else:
             print(f"{part.name}: {part.what}", flush=True)
             results.append(run_part(part, environment, log))
-            print(f"{part.name}: {results[-1].status} in {results[-1].seconds} s", flush=True)
+            last = results[-1]
+            print(f"{part.name}: {last.status}" + (f": {last.why}" if last.status == "skipped" else f" in {last.seconds} s"),
+                  flush=True)
         done(results)
     return results

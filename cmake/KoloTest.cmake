@@ -1,18 +1,32 @@
+# PROCESSORS counts slots of ctest, of which script/test makes three for two cores: most tests wait more than they compute. What keeps a
+# core busy takes two; so does what runs under mpirun, unless it mostly waits. COST is about how many seconds a test takes
+# where nothing was measured yet: the long ones begin first, and none is alone at the end.
 set(KOLO_MPIRUN mpirun --allow-run-as-root --oversubscribe --bind-to none)
 
 function(kolo_test name)
-  cmake_parse_arguments(arg "TORCH" "TIMEOUT" "SOURCES;LABELS;PROCESSES;LINK" ${ARGN})
+  cmake_parse_arguments(arg "TORCH" "TIMEOUT;COST;PROCESSORS" "SOURCES;LABELS;PROCESSES;LINK" ${ARGN})
   if(arg_TORCH AND NOT KOLO_HAVE_TORCH)
     return()
   endif()
   add_executable(${name} ${arg_SOURCES})
   target_include_directories(${name} PRIVATE ${kolo_SOURCE_DIR}/src ${kolo_SOURCE_DIR} ${kolo_SOURCE_DIR}/tests)
-  target_link_libraries(${name} PRIVATE kolo ${arg_LINK} kolo_warnings GTest::gmock)
+  target_link_libraries(${name} PRIVATE kolo ${arg_LINK})
   if(arg_TORCH)
     target_link_libraries(${name} PRIVATE kolo_torch)
+    kolo_test_compilation(${name} TORCH)
+  else()
+    kolo_test_compilation(${name})
   endif()
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
+  endif()
+  if(NOT arg_COST)
+    set(arg_COST 0)
+  endif()
+  if(NOT arg_PROCESSORS AND arg_PROCESSES)
+    set(arg_PROCESSORS 2)
+  elseif(NOT arg_PROCESSORS)
+    set(arg_PROCESSORS 1)
   endif()
   if(KOLO_SANITIZE)  # which take their time
     math(EXPR arg_TIMEOUT "4 * ${arg_TIMEOUT}")
@@ -21,12 +35,14 @@ function(kolo_test name)
     target_link_libraries(${name} PRIVATE kolo_test_mpi_main)
     foreach(count IN LISTS arg_PROCESSES)
       add_test(NAME ${name}.np${count} COMMAND ${KOLO_MPIRUN} -np ${count} $<TARGET_FILE:${name}>)
-      set_tests_properties(${name}.np${count} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS};mpi" PROCESSORS 2)
+      set_tests_properties(${name}.np${count} PROPERTIES TIMEOUT ${arg_TIMEOUT} COST ${arg_COST}
+        LABELS "${arg_LABELS};mpi" PROCESSORS ${arg_PROCESSORS})
     endforeach()
   else()
     target_link_libraries(${name} PRIVATE GTest::gtest_main)
     add_test(NAME ${name} COMMAND ${name})
-    set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} COST ${arg_COST} LABELS "${arg_LABELS}"
+      PROCESSORS ${arg_PROCESSORS})
     if(KOLO_SANITIZE MATCHES address)
       # Full stacks are for the leaks of Open MPI (tests/support/lsan.supp), and take ten times as long as all the rest.
       set_tests_properties(${name} PROPERTIES

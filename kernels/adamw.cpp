@@ -1,19 +1,25 @@
 #include "kernels/adamw.h"
 
+#include <cmath>
+
 #include "kernels/adamw_arguments.h"
-#include "kernels/update_launch.h"
 
 namespace kolo::kernels {
 
-void update_adamw(cuda::KernelImage& image, TensorTable& table, std::span<void* const> arrays, const AdamwStep& step,
-                  Stream stream) {
-  check_update({"adamw", 3}, table, arrays, step.gradients);
-  const AdamwArguments arguments{table.with(arrays, stream),      step.gradients,
-                                 static_cast<float>(step.lr),     static_cast<float>(1 - step.lr * step.weight_decay),
-                                 static_cast<float>(step.beta1),  static_cast<float>(1 - step.beta1),
-                                 static_cast<float>(step.beta2),  static_cast<float>(1 - step.beta2),
-                                 static_cast<float>(step.epsilon)};
-  launch_update(image, "kolo_adamw", table, arguments, stream);
+void update_adamw(const UpdateLaunch& launch, const AdamwTerms& terms) {
+  check_update("adamw", 4, launch);
+  const auto number = static_cast<double>(terms.number);
+  const AdamwArguments arguments{launch.table.with(launch.addresses, launch.stream),
+                                 static_cast<float>(launch.gradient_scale),
+                                 static_cast<float>(terms.lr / (1 - std::pow(terms.beta1, number))),
+                                 static_cast<float>(1 - terms.lr * terms.weight_decay),
+                                 static_cast<float>(terms.beta1),
+                                 static_cast<float>(1 - terms.beta1),
+                                 static_cast<float>(terms.beta2),
+                                 static_cast<float>(1 - terms.beta2),
+                                 static_cast<float>(std::sqrt(1 - std::pow(terms.beta2, number))),
+                                 static_cast<float>(terms.epsilon)};
+  launch_update("kolo_adamw", launch, arguments);
 }
 
 }  // namespace kolo::kernels

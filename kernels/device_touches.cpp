@@ -15,12 +15,13 @@ void add_table(List& list, const TableView& table, std::size_t columns) {
   add(list, table.chunks, table.chunk_count * sizeof(*table.chunks), false);
 }
 
-// Each tensor's column `column`, as whole as its chunks are.
+// Each tensor's column `column`, as whole as its chunks are; nothing of tensors whose first column is null.
 void add_tensors(List& list, const TableView& table, std::size_t column, std::size_t element_bytes, bool written) {
   for (std::size_t i = 0; i < table.chunk_count; ++i) {
     const Chunk& chunk = table.chunks[i];
     const std::byte* tensor = table.addresses[column * table.tensors + chunk.tensor];
-    if (tensor != nullptr) add(list, tensor + chunk.first * element_bytes, chunk.count * element_bytes, written);
+    if (table.addresses[chunk.tensor] != nullptr)
+      add(list, tensor + chunk.first * element_bytes, chunk.count * element_bytes, written);
   }
 }
 
@@ -41,17 +42,12 @@ void add_bucket(List& list, const TableView& table, const BucketSide& side) {
   }
 }
 
-bool skipped(const std::uint32_t* skip) { return skip != nullptr && *skip != 0; }
-
-List update_touches(const TableView& table, const Gradients& gradients, std::size_t columns) {
+List update_touches(const TableView& table, std::size_t columns) {
   List list;
-  add(list, gradients.state, sizeof(UpdateState), false);
-  add(list, gradients.skip, sizeof(*gradients.skip), false);
-  add(list, gradients.inverse_scale, sizeof(float), false);
-  if (skipped(gradients.skip)) return list;
   add_table(list, table, columns);
-  add_bucket(list, table, {gradients.bucket, size_of(gradients.dtype), false, true});
-  for (std::size_t column = 0; column < columns; ++column) add_tensors(list, table, column, sizeof(float), true);
+  for (std::size_t column = 0; column < columns; ++column) {
+    add_tensors(list, table, column, sizeof(float), column > 0);
+  }
   return list;
 }
 
@@ -78,21 +74,16 @@ List scale_touches(const ScaleArguments& arguments) {
 }
 
 List find_nonfinite_touches(const FindNonfiniteArguments& arguments) {
-  return {{arguments.data, arguments.count * size_of(arguments.dtype), false},
-          {arguments.flag, sizeof(*arguments.flag), true}};
-}
-
-List begin_update_touches(const BeginUpdate& arguments) {
-  List list{{arguments.state, sizeof(UpdateState), true}};
-  add(list, arguments.skip, sizeof(*arguments.skip), false);
+  List list = update_touches(arguments.table, 1);
+  add(list, arguments.flag, sizeof(*arguments.flag), true);
   return list;
 }
 
 List sgd_touches(const SgdArguments& arguments) {
-  return update_touches(arguments.table, arguments.gradients, arguments.with_momentum ? 2 : 1);
+  return update_touches(arguments.table, arguments.with_momentum ? 3 : 2);
 }
 
-List adamw_touches(const AdamwArguments& arguments) { return update_touches(arguments.table, arguments.gradients, 3); }
+List adamw_touches(const AdamwArguments& arguments) { return update_touches(arguments.table, 4); }
 
 List images_touches(const ImagesArguments& arguments) {
   const std::size_t values = std::size_t{3} * arguments.images * arguments.height * arguments.width;

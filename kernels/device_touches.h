@@ -9,7 +9,6 @@
 #include "kernels/pack_arguments.h"
 #include "kernels/scale_arguments.h"
 #include "kernels/sgd_arguments.h"
-#include "kernels/update_state.h"
 
 namespace kolo::kernels {
 
@@ -17,7 +16,6 @@ namespace kolo::kernels {
 [[nodiscard]] std::vector<Touched> unpack_touches(const PackArguments& arguments);
 [[nodiscard]] std::vector<Touched> scale_touches(const ScaleArguments& arguments);
 [[nodiscard]] std::vector<Touched> find_nonfinite_touches(const FindNonfiniteArguments& arguments);
-[[nodiscard]] std::vector<Touched> begin_update_touches(const BeginUpdate& arguments);
 [[nodiscard]] std::vector<Touched> sgd_touches(const SgdArguments& arguments);
 [[nodiscard]] std::vector<Touched> adamw_touches(const AdamwArguments& arguments);
 [[nodiscard]] std::vector<Touched> images_touches(const ImagesArguments& arguments);

@@ -2,58 +2,56 @@
 // What one thread does of find_nonfinite().
 #include "kernels/device_run.h"
 #include "kernels/find_nonfinite_arguments.h"
-#include "kernels/floating.h"
 
 namespace kolo::kernels {
 
-// The bits of an element's exponent: all of them are set in infinities and NaNs, and only there.
-KOLO_HOST_DEVICE inline std::uint32_t exponent_mask(F32) { return 0x7f800000u; }
-KOLO_HOST_DEVICE inline std::uint64_t exponent_mask(F64) { return 0x7ff0000000000000u; }
-KOLO_HOST_DEVICE inline std::uint16_t exponent_mask(F16) { return 0x7c00u; }
-KOLO_HOST_DEVICE inline std::uint16_t exponent_mask(BF16) { return 0x7f80u; }
+// By the bits of the exponent: all of them are set in infinities and NaNs, and only there.
+[[nodiscard]] KOLO_HOST_DEVICE inline bool is_nonfinite(std::uint32_t bits) {
+  return (bits & 0x7f800000u) == 0x7f800000u;
+}
 
-template <class E>
-[[nodiscard]] KOLO_HOST_DEVICE bool any_nonfinite(const std::byte* data, std::size_t count, Share share) {
-  using Bits = typename E::Bits;
-  using Shape = RunShape<E, E>;
-  using InPack = typename Shape::InPack;
-  const Bits mask = exponent_mask(E{});
+// REQUIRES: `data` aligned to its elements.
+[[nodiscard]] KOLO_HOST_DEVICE inline bool any_nonfinite(const std::byte* data, std::size_t count, Share share) {
+  using Quad = Pack<std::uint32_t, 4>;
+  constexpr unsigned kAhead = 4;  // in flight
   bool found = false;
-  const auto look = [&](Bits bits) { found = found || (bits & mask) == mask; };
-  std::size_t head = (sizeof(InPack) - behind(data, sizeof(InPack))) % sizeof(InPack) / sizeof(Bits);
-  if (head > count || behind(data, sizeof(Bits)) != 0) head = count;  // nothing but single elements
-  const std::size_t packs = (count - head) / Shape::kLanes;
-  const std::byte* body = data + head * sizeof(Bits);
-  for (std::size_t i = share.index; i < head; i += share.of) look(load_bytes<Bits>(data + i * sizeof(Bits)));
-  std::size_t i = share.index;
-  for (; i + (Shape::kAhead - 1) * share.of < packs; i += Shape::kAhead * share.of) {
-    InPack loaded[Shape::kAhead];
-    for (unsigned k = 0; k < Shape::kAhead; ++k) {
-      loaded[k] = load_once<InPack>(body + (i + k * share.of) * sizeof(InPack));
+  const auto look = [&](std::uint32_t bits) { found = found || is_nonfinite(bits); };
+  std::size_t head = (16 - behind(data, 16)) % 16 / sizeof(std::uint32_t);
+  if (head > count) head = count;
+  const std::size_t packs = (count - head) / 4;
+  const std::byte* body = data + head * sizeof(std::uint32_t);
+  const auto singly = [&](std::size_t from, std::size_t to) {
+    for (std::size_t i = from + share.index; i < to; i += share.of) {
+      look(load_once<std::uint32_t>(data + i * sizeof(std::uint32_t)));
     }
-    for (const InPack& pack : loaded) {
-      for (const Bits bits : pack.lane) look(bits);
+  };
+  singly(0, head);
+  std::size_t i = share.index;
+  for (; i + (kAhead - 1) * share.of < packs; i += kAhead * share.of) {
+    Quad loaded[kAhead];
+    for (unsigned k = 0; k < kAhead; ++k) loaded[k] = load_once<Quad>(body + (i + k * share.of) * sizeof(Quad));
+    for (const Quad& quad : loaded) {
+      for (const std::uint32_t bits : quad.lane) look(bits);
     }
   }
   for (; i < packs; i += share.of) {
-    const auto pack = load_once<InPack>(body + i * sizeof(InPack));
-    for (const Bits bits : pack.lane) look(bits);
+    const auto quad = load_once<Quad>(body + i * sizeof(Quad));
+    for (const std::uint32_t bits : quad.lane) look(bits);
   }
-  for (std::size_t k = head + packs * Shape::kLanes + share.index; k < count; k += share.of) {
-    look(load_bytes<Bits>(data + k * sizeof(Bits)));
-  }
+  singly(head + packs * 4, count);
   return found;
 }
 
 KOLO_HOST_DEVICE inline void find_nonfinite_body(const FindNonfiniteArguments& arguments, const Position& at) {
-  with_floating(arguments.dtype, [&](auto element) {
-    if (!any_nonfinite<decltype(element)>(arguments.data, arguments.count, share_of_grid(at))) return;
-#ifdef __CUDA_ARCH__
-    atomicOr(arguments.flag, 1u);  // rare, so it does not matter how many do
-#else
-    *arguments.flag |= 1u;
-#endif
-  });
+  const TableView& table = arguments.table;
+  for (std::size_t i = at.block; i < table.chunk_count; i += at.blocks) {
+    const Chunk chunk = table.chunks[i];
+    const std::byte* tensor = table.addresses[chunk.tensor];
+    if (tensor == nullptr) continue;
+    const std::byte* data = tensor + chunk.first * sizeof(float);
+    // Whoever finds something writes the same.
+    if (any_nonfinite(data, chunk.count, share_of_block(at))) *arguments.flag = 1.0F;
+  }
 }
 
 }  // namespace kolo::kernels

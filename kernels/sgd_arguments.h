@@ -1,13 +1,12 @@
 #pragma once
 #include "kernels/table_view.h"
-#include "kernels/update_state.h"
 
 namespace kolo::kernels {
 
 // What kolo_sgd takes.
 struct SgdArguments {
-  TableView table;  // columns: weight, and momentum if there is one
-  Gradients gradients;
+  TableView table;  // columns: gradient, weight, and momentum if there is one
+  float scale = 1;  // of gradients
   float lr = 0;
   float keep = 0;  // momentum
   float take = 0;  // 1 - dampening
@@ -15,6 +14,7 @@ struct SgdArguments {
   bool with_momentum = false;
   bool with_decay = false;  // no decay is not a decay of 0, which would make NaN of a weight that is infinite
   bool nesterov = false;
+  bool first = false;
 };
 
 }  // namespace kolo::kernels

@@ -92,7 +92,7 @@ void TensorTable::upload(std::span<void* const> addresses, Stream stream) {
 }
 
 TensorTable::Staging TensorTable::make_staging(std::size_t bytes) const {
-  return {cuda::PinnedBuffer(runtime_, bytes), cuda::Event(runtime_, device_)};
+  return {cuda::PinnedBuffer(runtime_, device_, bytes), cuda::Event(runtime_, device_)};
 }
 
 TensorTable::Staging& TensorTable::free_staging(std::size_t bytes) {

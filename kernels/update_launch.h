@@ -1,5 +1,5 @@
 #pragma once
-// What the launches of optimizer steps check and do alike.
+// What the launches of optimizer steps take, check and do alike.
 #include <span>
 #include <string>
 #include <string_view>
@@ -7,39 +7,37 @@
 #include "cuda/kernel.h"
 #include "kernels/launch_shape.h"
 #include "kernels/tensor_table.h"
-#include "kernels/update_state.h"
 #include "kolo/error.h"
+#include "kolo/stream.h"
 
 namespace kolo::kernels {
 
-struct UpdateCheck {
-  std::string_view what;    // "sgd"
-  std::size_t columns = 0;  // that it takes
+// `addresses`: the gradients of all tensors, behind them the weights, behind these what else the optimizer keeps for
+// each; all fp32. Where the gradient is null the tensor is left as it is.
+struct UpdateLaunch {
+  cuda::KernelImage& image;
+  TensorTable& table;
+  std::span<void* const> addresses;
+  double gradient_scale = 1;
+  Stream stream;
 };
 
-inline void check_update(const UpdateCheck& check, const TensorTable& table, std::span<void* const> arrays,
-                         const Gradients& gradients) {
-  const std::string what(check.what);
-  if (gradients.dtype != DType::f32 && gradients.dtype != DType::f16 && gradients.dtype != DType::bf16) {
-    throw UsageError(what + ": gradients of " + std::string(name_of(gradients.dtype)) + "; it takes f32, f16 and bf16");
+inline void check_update(std::string_view what, std::size_t columns, const UpdateLaunch& launch) {
+  if (launch.table.columns() != columns) {
+    throw UsageError(std::string(what) + ": the table has " + std::to_string(launch.table.columns()) +
+                     " columns, these terms take " + std::to_string(columns));
   }
-  if (gradients.state == nullptr) throw UsageError(what + ": no state; begin_update() makes what it holds");
-  if (table.columns() != check.columns) {
-    throw UsageError(what + ": the table has " + std::to_string(table.columns()) + " columns, these terms take " +
-                     std::to_string(check.columns));
+  for (const void* address : launch.addresses) {
+    if (reinterpret_cast<std::uintptr_t>(address) % sizeof(float) != 0) {
+      throw UsageError(std::string(what) + ": an address is not aligned to its elements");
+    }
   }
-  const auto misaligned = [](const void* address, std::size_t bytes) {
-    return reinterpret_cast<std::uintptr_t>(address) % bytes != 0;
-  };
-  bool all = !misaligned(gradients.bucket, size_of(gradients.dtype));
-  for (const void* array : arrays) all = all && !misaligned(array, sizeof(float));
-  if (!all) throw UsageError(what + ": an address is not aligned to its elements");
 }
 
 template <class Arguments>
-void launch_update(cuda::KernelImage& image, std::string_view kernel, const TensorTable& table,
-                   const Arguments& arguments, Stream stream) {
-  if (table.blocks() != 0) image.launch({kernel, table.blocks(), kThreads}, arguments, stream);
+void launch_update(std::string_view kernel, const UpdateLaunch& launch, const Arguments& arguments) {
+  if (launch.table.blocks() == 0) return;
+  launch.image.launch({kernel, launch.table.blocks(), kThreads}, arguments, launch.stream);
 }
 
 }  // namespace kolo::kernels

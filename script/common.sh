@@ -23,6 +23,10 @@ build_jobs() {
   if [ "$by_memory" -lt "$cores" ]; then echo "$by_memory"; else echo "$cores"; fi
 }
 
+# How many tests may run at once, in the slots that their PROCESSORS counts: three for two cores, for most wait more than they
+# compute.
+test_slots() { echo $(( ($(nproc) * 3 + 1) / 2 )); }
+
 # Minutes and seconds since $1 (a value of $SECONDS).
 took() { local s=$(( SECONDS - $1 )); printf '%d min %02d s' $(( s / 60 )) $(( s % 60 )); }
 

@@ -21,9 +21,18 @@ enum class CostModel { fixed, measured };
 enum class Network { automatic, tcp, mpi };
 
 // What reduces gradients on GPUs: NCCL, or the hosts, in their own memory, for which the end of a round has to wait for
-// the gradients to come from the GPU. automatic: NCCL where all ranks have it, else the hosts, of which a warning
-// tells.
-enum class DeviceReduction { automatic, nccl, host };
+// the gradients to come from the GPU. Where hosts have several GPUs, in two steps: NCCL inside a host, and between
+// hosts, a share for each GPU, NCCL (hierarchical) or the hosts' own network (mixed). automatic: NCCL where all ranks
+// have it, else the hosts, of which a warning tells.
+enum class DeviceReduction { automatic, nccl, host, hierarchical, mixed };
+
+// What NCCL is told of the memory of gradients, so that it need not copy it: all ranks' as one window (NCCL 2.28.7),
+// each rank's buffers (NCCL 2.19), or nothing. automatic: windows where NCCL can make use of them, else buffers.
+enum class NcclRegistration { automatic, window, buffer, off };
+
+// Of the stream in which kolo packs and reduces on a GPU: before everything else that waits for free multiprocessors,
+// or as everything else.
+enum class StreamPriority { high, normal };
 
 struct Config {
   // Bytes after which a bucket or fusion buffer is closed. Larger: fewer operations; smaller: earlier start.
@@ -58,6 +67,10 @@ struct Config {
   bool shared_device = false;
   // Blocks of the GPU that one collective of NCCL may take from the computation. 0: as many as NCCL likes.
   int nccl_max_ctas = 0;
+  // How NCCL knows the memory of gradients: the same on all ranks.
+  NcclRegistration nccl_registration = NcclRegistration::automatic;
+  // Of kolo's own stream on a GPU.
+  StreamPriority stream_priority = StreamPriority::high;
   // How often a wait looks again before it yields, and before it sleeps.
   int spin_iterations = 2000;
   LogLevel log_level = LogLevel::info;

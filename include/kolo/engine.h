@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kolo/gradient_reducer.h"
+#include "kolo/optimizer_step.h"
 #include "kolo/stream.h"
 #include "kolo/types.h"
 #include "kolo/work.h"
@@ -46,6 +47,9 @@ class Engine {
   // Collective over all ranks; compares the tables by hash first: MismatchError on every rank with the first
   // difference. The reducer must be destroyed before the Context is shut down.
   virtual std::unique_ptr<GradientReducer> make_reducer(std::vector<GradientInfo> table, ReducerOptions options) = 0;
+  // Optimizer steps on the device of this rank's gradients. Null where no reducer has needed a device yet. Must be
+  // destroyed before the Context is shut down.
+  virtual std::unique_ptr<StepLauncher> make_step_launcher() = 0;
   // `error` has left training code: peers learn of it, and the round that this rank is in ends as failed on all ranks.
   // Of an error that all ranks have had (a mismatch, a withdrawn operation), only the latter. See Context::run.
   virtual void fail_round(const std::exception& error) noexcept = 0;

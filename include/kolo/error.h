@@ -1,5 +1,6 @@
 #pragma once
 // What kolo throws. docs/errors.md says for each what state things are in afterwards.
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -40,11 +41,16 @@ class PeerLostError : public Error {
 // reduced.
 class PeerFailedError : public Error {
  public:
-  PeerFailedError(std::vector<Rank> failed, const std::string& what) : Error(what), ranks_(std::move(failed)) {}
+  PeerFailedError(std::vector<Rank> failed, const std::string& what, std::uint64_t failure = 0)
+      : Error(what), ranks_(std::move(failed)), failure_(failure) {}
   [[nodiscard]] const std::vector<Rank>& ranks() const noexcept { return ranks_; }
+  // Which failure it tells of: one number on all ranks of the group, in every copy of the error. 0 where the round that
+  // failed tells it itself.
+  [[nodiscard]] std::uint64_t failure() const noexcept { return failure_; }
 
  private:
   std::vector<Rank> ranks_;
+  std::uint64_t failure_;
 };
 
 // A deadline passed. Names who had not arrived, and at what. After this on a collective the group cannot be used any

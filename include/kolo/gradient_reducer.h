@@ -51,8 +51,9 @@ class GradientReducer {
   virtual ~GradientReducer() = default;
   // Packs `data` (dense, in the table's strides) into its bucket, scaled on the way, and launches the bucket when it is
   // full. Never blocks. `data` must live unchanged until finish() has returned, because a round that a peer voids is
-  // sent again; on a device until what is enqueued by then in finish()'s stream has passed. Throws UsageError when i
-  // was already contributed in this round, or is not where its row says.
+  // sent again; on a device until what is enqueued by then in finish()'s stream has passed. `ready` lives as long as
+  // the reducer: when a round fails, also by an exception that takes the reducer away, it is made to wait for what
+  // still reads `data`. Throws UsageError when i was already contributed in this round, or is not where its row says.
   virtual void contribute(std::size_t index, const void* data, Stream ready) = 0;
   void contribute(std::size_t index, const void* data) { contribute(index, data, Stream{}); }
   // The same for data that kolo may write to. A whole block of memory() is not packed: peers read it where it is, and

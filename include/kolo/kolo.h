@@ -8,6 +8,7 @@
 #include "kolo/error.h"
 #include "kolo/gradient_reducer.h"
 #include "kolo/log.h"
+#include "kolo/optimizer_step.h"
 #include "kolo/stream.h"
 #include "kolo/types.h"
 #include "kolo/work.h"

@@ -1,8 +1,9 @@
 #pragma once
 // A communicator for tests of what stands above it: one rank of a group whose others do not exist. It writes down every
-// call, completes when told to, and fails where told to.
+// call, completes when told to, and fails where told to. An operation that is given up reads its memory a last time.
 #include <functional>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,14 +20,18 @@ struct FakeScript {
   std::size_t fail_start = kNever;    // the start of this operation (from 0) throws `error`
   std::size_t fail_advance = kNever;  // the first advance() of this operation throws `error`
   std::size_t never_completes = kNever;
-  std::function<void()> error;          // throws
+  std::function<void()> error{};        // throws
   std::vector<Rank> waiting_for = {1};  // of operations that are not complete
   // What an allreduce does to data and flags when it completes; empty: nothing.
-  std::function<void(const AllreduceOptions&)> allreduce;
+  std::function<void(const AllreduceOptions&)> allreduce{};
 };
 
 class FakeCommunicator : public Communicator {
  public:
+  struct Call {
+    std::span<const std::byte> memory;  // this rank's input
+    std::function<void()> at_the_end;
+  };
   explicit FakeCommunicator(FakeScript script) : script_(std::move(script)) {}
 
   // "allreduce 12", "broadcast 8", "allgather", "reduce_scatter", "barrier", in the order of their start.
@@ -45,7 +50,7 @@ class FakeCommunicator : public Communicator {
   void wait_for_activity(std::chrono::microseconds at_most) override;
 
  private:
-  std::unique_ptr<Operation> begin(std::string call, std::function<void()> at_the_end);
+  std::unique_ptr<Operation> begin(std::string name, Call call);
 
   FakeScript script_;
   std::vector<std::string> calls_;

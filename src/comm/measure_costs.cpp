@@ -18,6 +18,7 @@
 
 #include "base/deadline.h"
 #include "collectives/reduction.h"
+#include "kolo/error.h"
 #include "transport/subset.h"
 
 namespace kolo::comm {
@@ -161,6 +162,15 @@ void take(double value, double least, double& constant) {
   if (value > 0) constant = std::max(value, least);
 }
 
+// Without shared memory on this host the others' value counts: they wait in agree().
+double meeting_or_nothing(Meter& meter, transport::Transport& whole, const std::vector<Rank>& neighbours) {
+  try {
+    return meter.meeting(whole, neighbours);
+  } catch (const BackendError&) {
+    return 0;
+  }
+}
+
 }  // namespace
 
 CostConstants measure_costs(const HierarchicalParts& parts, std::vector<float>& memory) {
@@ -187,7 +197,7 @@ CostConstants measure_costs(const HierarchicalParts& parts, std::vector<float>& 
   const Seen network = meter.links(whole, lane, static_cast<int>(lanes));
   all->barrier(meter.left());
   const Seen host = meter.links(whole, neighbours, 1);
-  const double sync = meter.meeting(whole, neighbours);
+  const double sync = meeting_or_nothing(meter, whole, neighbours);
   const Seen& seen = lane.size() > 1 ? network : host;
   double values[] = {network.alpha_us, network.beta_us,   host.alpha_us,       host.beta_us,
                      gamma_us(),       seen.whole_factor, seen.partner_factor, sync};

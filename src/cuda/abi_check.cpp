@@ -1,6 +1,8 @@
 // Holds runtime_api.h to the vendor's header. Compiled where that is found, linked nowhere: all of it is static_assert.
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
+
 #include "cuda/abi_form.h"
 #include "cuda/runtime_calls.h"
 
@@ -28,6 +30,11 @@ static_assert(kStreamNonBlocking == cudaStreamNonBlocking && kEventDisableTiming
 static_assert(is(Attribute::multiprocessors, cudaDevAttrMultiProcessorCount) &&
               is(Attribute::compute_major, cudaDevAttrComputeCapabilityMajor) &&
               is(Attribute::compute_minor, cudaDevAttrComputeCapabilityMinor));
+static_assert(is(PeerAttribute::access, cudaDevP2PAttrAccessSupported) &&
+              is(PeerAttribute::native_atomics, cudaDevP2PAttrNativeAtomicSupported));
+static_assert(offsetof(DeviceProperties, name) == offsetof(cudaDeviceProp, name) &&
+              offsetof(DeviceProperties, memory) == offsetof(cudaDeviceProp, totalGlobalMem) &&
+              sizeof(DeviceProperties) >= sizeof(cudaDeviceProp));
 
 }  // namespace
 }  // namespace kolo::cuda

@@ -1,5 +1,6 @@
 #include "cuda/memory.h"
 
+#include <exception>
 #include <string>
 #include <utility>
 
@@ -8,6 +9,16 @@ namespace {
 
 std::string asked(const char* call, std::size_t bytes) {
   return std::string(call) + " of " + std::to_string(bytes) + " bytes";
+}
+
+// In the context of its device, whichever is current. Nobody is left to be told of a failure.
+template <class Release>
+void release(const Runtime& runtime, int device, const Release& call) noexcept {
+  try {
+    const DeviceGuard guard(runtime, device);
+    if (call(runtime.api()) != kSuccess) runtime.api().take_last_error();
+  } catch (const std::exception&) {  // a device that answers no more
+  }
 }
 
 }  // namespace
@@ -23,7 +34,7 @@ DeviceBuffer::DeviceBuffer(RuntimePtr runtime, int device, std::size_t bytes)
 }
 
 DeviceBuffer::~DeviceBuffer() {
-  if (data_ != nullptr && runtime_->api().release(data_) != kSuccess) runtime_->api().take_last_error();
+  if (data_ != nullptr) release(*runtime_, device_, [this](const RuntimeApi& api) { return api.release(data_); });
 }
 
 DeviceBuffer::DeviceBuffer(DeviceBuffer&& other) noexcept
@@ -32,31 +43,39 @@ DeviceBuffer::DeviceBuffer(DeviceBuffer&& other) noexcept
       data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)) {}
 
-PinnedBuffer::PinnedBuffer(RuntimePtr runtime, std::size_t bytes) : runtime_(std::move(runtime)), size_(bytes) {
+PinnedBuffer::PinnedBuffer(RuntimePtr runtime, int device, std::size_t bytes)
+    : runtime_(std::move(runtime)), device_(device), size_(bytes) {
   if (bytes == 0) return;
+  const DeviceGuard guard(*runtime_, device_);
   void* memory = nullptr;
   runtime_->check(runtime_->api().allocate_pinned(&memory, bytes, kHostAllocPortable), asked("cudaHostAlloc", bytes));
   data_ = static_cast<std::byte*>(memory);
 }
 
 PinnedBuffer::~PinnedBuffer() {
-  if (data_ != nullptr && runtime_->api().release_pinned(data_) != kSuccess) runtime_->api().take_last_error();
+  if (data_ != nullptr) {
+    release(*runtime_, device_, [this](const RuntimeApi& api) { return api.release_pinned(data_); });
+  }
 }
 
 PinnedBuffer::PinnedBuffer(PinnedBuffer&& other) noexcept
     : runtime_(std::move(other.runtime_)),
+      device_(other.device_),
       data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)) {}
 
-PageLock::PageLock(RuntimePtr runtime, std::span<std::byte> memory)
-    : runtime_(std::move(runtime)), memory_(memory.empty() ? nullptr : memory.data()) {
+PageLock::PageLock(RuntimePtr runtime, int device, std::span<std::byte> memory)
+    : runtime_(std::move(runtime)), device_(device), memory_(memory.empty() ? nullptr : memory.data()) {
   if (memory_ == nullptr) return;
+  const DeviceGuard guard(*runtime_, device_);
   runtime_->check(runtime_->api().register_host(memory_, memory.size(), kHostRegisterPortable),
                   asked("cudaHostRegister", memory.size()));
 }
 
 PageLock::~PageLock() {
-  if (memory_ != nullptr && runtime_->api().unregister_host(memory_) != kSuccess) runtime_->api().take_last_error();
+  if (memory_ != nullptr) {
+    release(*runtime_, device_, [this](const RuntimeApi& api) { return api.unregister_host(memory_); });
+  }
 }
 
 void copy(const Runtime& runtime, void* to, const void* from, std::size_t bytes, Stream stream) {

@@ -28,10 +28,11 @@ class DeviceBuffer {
   std::size_t size_ = 0;
 };
 
-// Page-locked. As above.
+// Page-locked, for every device. As above. `device`: in whose context that is done, because each call of the runtime's
+// makes one, of some hundred MB, on the device that is current.
 class PinnedBuffer {
  public:
-  PinnedBuffer(RuntimePtr runtime, std::size_t bytes);
+  PinnedBuffer(RuntimePtr runtime, int device, std::size_t bytes);
   ~PinnedBuffer();
   PinnedBuffer(PinnedBuffer&& other) noexcept;
   PinnedBuffer& operator=(PinnedBuffer&&) = delete;
@@ -40,6 +41,7 @@ class PinnedBuffer {
 
  private:
   RuntimePtr runtime_;
+  int device_;
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
 };
@@ -48,13 +50,14 @@ class PinnedBuffer {
 // this. The memory outlives it; and as above.
 class PageLock {
  public:
-  PageLock(RuntimePtr runtime, std::span<std::byte> memory);
+  PageLock(RuntimePtr runtime, int device, std::span<std::byte> memory);
   ~PageLock();
   PageLock(const PageLock&) = delete;
   PageLock& operator=(const PageLock&) = delete;
 
  private:
   RuntimePtr runtime_;
+  int device_;
   void* memory_;  // null: no bytes
 };
 

@@ -34,6 +34,19 @@ enum class Attribute : int {  // cudaDeviceAttr
   compute_minor = 76,
 };
 
+enum class PeerAttribute : int {  // cudaDeviceP2PAttr: of the way from one device to another
+  access = 2,
+  native_atomics = 3,
+};
+
+// The beginning of cudaDeviceProp, which CUDA 12 and 13 have alike, and room for what they have behind it.
+struct DeviceProperties {
+  char name[256];
+  char identity[28];
+  std::size_t memory;  // bytes
+  char rest[4096];
+};
+
 // Member by member the call of the same meaning: what it takes, in its order. All of them are safe from any thread; the
 // current device belongs to the thread.
 struct RuntimeApi {
@@ -47,7 +60,11 @@ struct RuntimeApi {
   Status (*get_device)(int* device) = nullptr;
   Status (*set_device)(int device) = nullptr;
   Status (*device_attribute)(int* value, Attribute attribute, int device) = nullptr;
+  Status (*device_properties)(void* properties, int device) = nullptr;  // writes DeviceProperties
   Status (*pci_bus_id)(char* text, int length, int device) = nullptr;
+  Status (*device_at)(int* device, const char* pci_bus_id) = nullptr;  // cudaDeviceGetByPCIBusId
+  Status (*peer_attribute)(int* value, PeerAttribute attribute, int from,
+                           int to) = nullptr;  // cudaDeviceGetP2PAttribute
 
   Status (*stream_priorities)(int* least, int* greatest) = nullptr;  // smaller numbers are greater priorities
   Status (*stream_create)(StreamHandle* stream, unsigned flags, int priority) = nullptr;

@@ -13,7 +13,10 @@
   CALL(get_device, cudaGetDevice)                           \
   CALL(set_device, cudaSetDevice)                           \
   CALL(device_attribute, cudaDeviceGetAttribute)            \
+  CALL(device_properties, cudaGetDeviceProperties)          \
   CALL(pci_bus_id, cudaDeviceGetPCIBusId)                   \
+  CALL(device_at, cudaDeviceGetByPCIBusId)                  \
+  CALL(peer_attribute, cudaDeviceGetP2PAttribute)           \
   CALL(stream_priorities, cudaDeviceGetStreamPriorityRange) \
   CALL(stream_create, cudaStreamCreateWithPriority)         \
   CALL(stream_destroy, cudaStreamDestroy)                   \

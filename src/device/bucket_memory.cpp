@@ -7,10 +7,19 @@
 
 namespace kolo::device {
 
+namespace {
+
+std::unique_ptr<RegisteredBuffer> allocate(Lane& lane, std::size_t bytes, std::chrono::milliseconds timeout) {
+  return std::move(lane.communicator().allocate({&bytes, 1}, timeout).front());
+}
+
+}  // namespace
+
 BucketMemory::BucketMemory(Lane& lane, BucketShape shape, std::chrono::milliseconds timeout)
     : lane_(lane),
       shape_(std::move(shape)),
-      memory_(std::move(lane.communicator().allocate({&shape_.bytes, 1}, timeout).front())),
+      share_(lane, shape_.dtype, shape_.bytes),
+      memory_(allocate(lane, share_.padded_bytes(), timeout)),
       table_(lane.runtime(), lane.device(), shape_.places, {.element_bytes = size_of(shape_.dtype)}),
       sources_(shape_.places.size(), nullptr),
       fetched_(lane.runtime(), lane.device()),
@@ -49,6 +58,11 @@ void BucketMemory::pack(double scale) {
 }
 
 void BucketMemory::sum() {
+  if (lane_.route() == Route::shares_by_devices) {
+    gather();
+    share_.across(memory_->data());
+    return spread();
+  }
   const cuda::DeviceGuard guard(*lane_.runtime(), lane_.device());
   AllreduceOptions options;
   options.data = data();
@@ -58,6 +72,14 @@ void BucketMemory::sum() {
   options.registered = memory_.get();
   options.stream = lane_.stream();
   lane_.keep(lane_.communicator().start(options));
+  done_.record(lane_.stream());
+}
+
+void BucketMemory::gather() { share_.gather(memory_->data()); }
+
+void BucketMemory::spread() {
+  const cuda::DeviceGuard guard(*lane_.runtime(), lane_.device());
+  share_.spread(memory_->data());
   done_.record(lane_.stream());
 }
 

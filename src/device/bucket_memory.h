@@ -1,8 +1,9 @@
 #pragma once
 // One bucket's memory on a device: gradients are noted as they come, and packed and reduced together.
 //
-//   lane:  [ pack ][ sum ]                  where the lane's communicator reaches all ranks
-//          [ pack ][ fetch ] ... [ put ]    where hosts reduce: what was fetched, when that has come
+//   lane:  [ pack ][ sum ]                     where devices reach all ranks
+//          [ pack ][ fetch ] ... [ put ]       where hosts reduce: what was fetched, when that has come
+//          [ pack ][ gather ] ... [ spread ]   where hosts carry shares between hosts (share_stage.h)
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "device/lane.h"
+#include "device/share.h"
 #include "kernels/tensor_table.h"
 
 namespace kolo::device {
@@ -36,23 +38,28 @@ class BucketMemory {
   void seal();
   // What was contributed may be gone: zeros are packed in its place.
   void let_go();
-  // Each of these enqueues. pack() multiplies each element by `scale`; sum() adds up what the lane's ranks have.
+  // Each of these enqueues. pack() multiplies each element by `scale`; sum() adds up what all ranks have.
   void pack(double scale);
   void sum();
+  // The parts of a sum that hosts carry across: in between they add up what the ranks of share() have in it.
+  void gather();
+  void spread();
+  [[nodiscard]] std::span<std::byte> share() noexcept { return share_.of(memory_->data()); }
   // Copies to and from memory of the host, page-locked and as long as the bucket, which the host leaves alone
   // meanwhile.
   void fetch(std::span<std::byte> host);
   void put(std::span<const std::byte> host);
   // Whether the host may read what the last fetch() has copied. Throws BackendError.
   [[nodiscard]] bool fetched() const { return fetched_.passed(); }
-  // What is enqueued in `user` from now on finds the results. REQUIRES: sum() or put().
+  // What is enqueued in `user` from now on finds the results. REQUIRES: sum(), spread() or put().
   void hand_to(Stream user);
   [[nodiscard]] std::byte* data() noexcept { return memory_->data().data(); }  // not for the host to read
 
  private:
   Lane& lane_;
   BucketShape shape_;
-  std::unique_ptr<RegisteredBuffer> memory_;  // what lies between gradients stays zero
+  Share share_;
+  std::unique_ptr<RegisteredBuffer> memory_;  // what lies between gradients, and behind them, stays zero
   kernels::TensorTable table_;
   std::vector<void*> sources_;      // by slot; null: zeros
   std::vector<Stream> streams_;     // of this round's contributions, each once

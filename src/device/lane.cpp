@@ -1,14 +1,34 @@
 #include "device/lane.h"
 
+#include <chrono>
 #include <exception>
+#include <new>
+#include <thread>
 #include <utility>
+
+#include "base/deadline.h"
 
 namespace kolo::device {
 
 Lane::Lane(LaneParts parts)
     : parts_(std::move(parts)),
-      stream_(parts_.runtime, parts_.device, cuda::Priority::high),
-      events_(parts_.runtime, parts_.device) {}
+      stream_(parts_.runtime, parts_.device, parts_.priority),
+      events_(parts_.runtime, parts_.device) {
+  if (route() != Route::shares_by_hosts) return;
+  copies_.emplace(parts_.runtime, parts_.device);
+}
+
+Lane::~Lane() {
+  settle();
+  if (idle()) return;
+  give_up();  // it may wait for ranks that are gone
+  const base::Deadline deadline(std::chrono::seconds(2));
+  while (!idle() && !deadline.passed()) {
+    settle();
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  if (!idle()) (void)new (std::nothrow) std::vector<Retired>(std::move(retired_));
+}
 
 void Lane::adopt_thread() const {
   int current = 0;
@@ -27,7 +47,8 @@ void Lane::order_before(Stream later) noexcept {
 
 bool Lane::idle() const noexcept {
   try {
-    return in_flight_.empty() && retired_.empty() && stream_.idle();
+    const bool copied = !copies_ || (copies_->out.idle() && copies_->in.idle());
+    return in_flight_.empty() && retired_.empty() && stream_.idle() && copied;
   } catch (const std::exception&) {
     return true;
   }
@@ -40,16 +61,20 @@ void Lane::retire(std::shared_ptr<void> memory, Stream user) {
 }
 
 void Lane::watch() {
-  std::erase_if(in_flight_, [](const auto& operation) { return operation->advance(); });
-  std::erase_if(retired_, [&](Retired& retired) {
-    if (!retired.last.passed()) return false;
-    events_.give_back(std::move(retired.last));
-    return true;
-  });
+  // One after the other: all of it is still there when one throws.
+  for (auto operation = in_flight_.begin(); operation != in_flight_.end();) {
+    operation = (*operation)->advance() ? in_flight_.erase(operation) : operation + 1;
+  }
+  for (auto retired = retired_.begin(); retired != retired_.end();) {
+    const bool passed = retired->last.passed();
+    if (passed) events_.give_back(std::move(retired->last));
+    retired = passed ? retired_.erase(retired) : retired + 1;
+  }
 }
 
 void Lane::give_up() noexcept {
   parts_.communicator->give_up();
+  if (parts_.shares.across != nullptr) parts_.shares.across->give_up();
   in_flight_.clear();
 }
 
@@ -57,6 +82,7 @@ void Lane::settle() noexcept {
   try {
     watch();
   } catch (const std::exception&) {  // the device is lost, and what it used with it
+    in_flight_.clear();
     retired_.clear();
   }
 }

@@ -10,10 +10,12 @@
 // engine/device_bucket.h; how hosts reduce, where devices cannot, in engine/staged_bucket.h.
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "cuda/kernel.h"
 #include "cuda/stream.h"
+#include "device/route.h"
 #include "kolo/communicator.h"
 
 namespace kolo::device {
@@ -22,15 +24,26 @@ struct LaneParts {
   cuda::RuntimePtr runtime;
   int device = 0;
   std::shared_ptr<cuda::KernelImage> kernels;
-  // For memory of this device: over all ranks, or of this rank alone where the hosts carry what is reduced
-  // (engine/staged_bucket.h).
-  std::unique_ptr<Communicator> communicator;
+  std::unique_ptr<Communicator> communicator;      // for memory of this device; over whom, says the route
+  cuda::Priority priority = cuda::Priority::high;  // of the lane's stream
+  Route route = Route::devices;
+  LaneShares shares{};
+  bool gives_turns = true;  // this is rank 0 of the world
+};
+
+// For copies to and from the host that go on beside what the lane does, in both directions at once.
+struct CopyStreams {
+  CopyStreams(const cuda::RuntimePtr& runtime, int device) : out(runtime, device), in(runtime, device) {}
+  cuda::OwnStream out;
+  cuda::OwnStream in;
 };
 
 // Externally synchronized, but for events(), order_after() and order_before().
 class Lane {
  public:
   explicit Lane(LaneParts parts);
+  // Gives up what is not done, and waits shortly for the device; memory that it does not let go of by then is lost.
+  ~Lane();
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
@@ -39,6 +52,10 @@ class Lane {
   [[nodiscard]] const cuda::RuntimePtr& runtime() const noexcept { return parts_.runtime; }
   [[nodiscard]] cuda::KernelImage& kernels() noexcept { return *parts_.kernels; }
   [[nodiscard]] Communicator& communicator() noexcept { return *parts_.communicator; }
+  [[nodiscard]] Route route() const noexcept { return parts_.route; }
+  [[nodiscard]] LaneShares& shares() noexcept { return parts_.shares; }
+  // REQUIRES: Route::shares_by_hosts.
+  [[nodiscard]] CopyStreams& copies() noexcept { return *copies_; }
   [[nodiscard]] cuda::EventPool& events() noexcept { return events_; }
   // For a thread that works for this lane only: its device becomes the thread's. The guards in what it calls would put
   // back the one that it began with, which makes a context there, of some hundred MB.
@@ -50,7 +67,7 @@ class Lane {
 
   // Turns, counted from 1: NCCL deadlocks where two ranks enqueue in different orders. Rank 0 hands them out and the
   // others learn them from the flags (engine/device_bucket.h), where theirs are 0.
-  [[nodiscard]] std::uint64_t take_turn() noexcept { return communicator().rank() == 0 ? ++turns_ : 0; }
+  [[nodiscard]] std::uint64_t take_turn() noexcept { return parts_.gives_turns ? ++turns_ : 0; }
   [[nodiscard]] bool is_turn(std::uint64_t turn) const noexcept { return turn == next_; }
   void end_turn() noexcept { ++next_; }
 
@@ -70,6 +87,7 @@ class Lane {
  private:
   LaneParts parts_;
   cuda::OwnStream stream_;
+  std::optional<CopyStreams> copies_;
   cuda::EventPool events_;
   std::uint64_t turns_ = 0;
   std::uint64_t next_ = 1;

@@ -5,6 +5,7 @@
 //   host_bucket.h     in memory of the host, by the hosts
 //   device_bucket.h   on a device, by the devices
 //   staged_bucket.h   on a device, by the hosts
+//   share_bucket.h    on a device, by the devices inside a host and by the hosts between hosts
 //
 // Flag words: [0] kVoid | ...   [1] stamp   [2] ~stamp   [3...] a bit for every tensor that was contributed, and behind
 // them what a kind adds. Words are combined by OR over ranks, so stamps agree exactly when ([1] & [2]) == 0 afterwards.

@@ -97,9 +97,12 @@ bool ControlChannel::flush() {
   std::erase_if(outgoing_, [&](const auto& out) {
     try {
       return out->first->test() && (!out->rest || out->rest->test());
-    } catch (...) {
+    } catch (const PeerLostError&) {
       error = std::current_exception();
       return true;
+    } catch (...) {
+      error = std::current_exception();
+      return false;
     }
   });
   if (error) std::rethrow_exception(error);

@@ -8,10 +8,17 @@
 
 #include "engine/messages.h"
 #include "engine/tree.h"
+#include "kolo/error.h"
 #include "telemetry/counters.h"
 #include "transport/transport.h"
 
 namespace kolo::engine {
+
+// The channel itself fails while something else is waited for: that does not end with the one operation.
+class ChannelFailure : public BackendError {
+ public:
+  using BackendError::BackendError;
+};
 
 // Externally synchronized (the engine's progress lock).
 class ControlChannel {
@@ -26,7 +33,8 @@ class ControlChannel {
   // The next message from a neighbour, if one has arrived. Throws PeerLostError or BackendError.
   [[nodiscard]] std::optional<Received> receive();
   void send(Rank to, const Envelope& envelope);
-  // Lets sends go on; true when all have left. Throws PeerLostError for those that a neighbour will never take, once.
+  // Lets sends go on; true when all have left. Throws PeerLostError for those that a neighbour will never take, once;
+  // other errors of the transport's, after which everything is as before.
   bool flush();
   // Whether all had left when flush() was last called.
   [[nodiscard]] bool idle() const noexcept { return outgoing_.empty(); }

@@ -28,12 +28,13 @@ std::string milliseconds_text(Clock::duration duration) {
 
 void EngineImpl::watch() {
   const std::unique_lock lock(progress_lock_, std::try_to_lock);
-  if (!lock.owns_lock() || negotiation_.has_ended()) return;
+  if (!lock.owns_lock()) return;
   const auto now = Clock::now();
   if (now - last_watch_ < kInterval) return;
   last_watch_ = now;
   try {
-    parts_.transport->check_peers();
+    parts_.transport->check_peers();  // also after the end: what is still to complete needs them
+    if (negotiation_.has_ended()) return;
     advance(Visitor::hook);  // after a long sleep of this process: what came meanwhile counts
     if (negotiation_.has_ended()) return;
     watch_submitted(now);

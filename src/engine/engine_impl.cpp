@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/deadline.h"
+#include "device/step_launcher.h"
 #include "engine/ready_list.h"
 #include "engine/reducer_handle.h"
 #include "engine/signature.h"
@@ -18,8 +19,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kFailTimeout = 10s;              // how long a failing rank stays to tell its peers
-constexpr auto kEchoTimeout = 2s;               // how long it waits for the root to have heard
 constexpr auto kWorkGrace = 6s;                 // the engine's own deadline, which knows who is missing, comes first
 constexpr auto kPatrol = 20ms;                  // without spare cores: how long callers may do the work themselves
 constexpr std::chrono::microseconds kNap{100};  // longest sleep of a waiter: shared memory rings no bell
@@ -59,15 +58,6 @@ void check(const Request& request, int size, Rank rank) {
   const bool floating = is_floating(request.dtype);
   if (request.kind == RequestKind::allreduce && scaled && !floating) fail("scales need a floating-point dtype");
   if (!request.stream.on_host()) fail("its memory is on a device; this build has no device backend");
-}
-
-// Errors that every rank of the group has had.
-bool known_to_peers(const std::exception& error) {
-  const auto* timeout = dynamic_cast<const TimeoutError*>(&error);
-  if (timeout != nullptr) return !timeout->missing().empty();  // else this rank's own impatience
-  return dynamic_cast<const MismatchError*>(&error) != nullptr ||
-         dynamic_cast<const PeerLostError*>(&error) != nullptr ||
-         dynamic_cast<const PeerFailedError*>(&error) != nullptr;
 }
 
 void check(const std::vector<GradientInfo>& table, const ReducerOptions& options) {
@@ -283,6 +273,13 @@ void EngineImpl::need_lane(int device) {
   lane_ = std::move(lane);
 }
 
+std::unique_ptr<StepLauncher> EngineImpl::make_step_launcher() {
+  const std::scoped_lock lock(progress_lock_);
+  if (lane_ == nullptr) return nullptr;
+  return std::make_unique<device::DeviceStepLauncher>(
+      *lane_, [this](std::shared_ptr<void> memory, Stream user) { retire(std::move(memory), user); });
+}
+
 void EngineImpl::orphan(std::unique_ptr<GradientRounds> rounds) noexcept {
   const std::scoped_lock lock(progress_lock_);
   rounds->let_go_of_contributions();
@@ -305,6 +302,7 @@ void EngineImpl::forget(GradientRounds& rounds) {
   {
     const std::scoped_lock queue(queue_lock_);
     if (failed_round_.rounds == &rounds) failed_round_ = {};
+    history_.gone(rounds.id());
   }
 }
 
@@ -392,73 +390,6 @@ void EngineImpl::drive_round(const std::function<bool()>& done, const std::funct
   const auto [ranks, what] = awaited();
   const auto text = "rank " + std::to_string(rank()) + " waited " + std::to_string(timeout().count()) + " ms: " + what;
   negotiation_.end({.kind = FatalKind::timeout, .ranks = ranks, .text = text, .sequence = 0, .rounds = {}}, rank());
-}
-
-// The reducer that peers most likely wait for: of those of this thread one whose round is open, else one that is
-// behind.
-GradientRounds* EngineImpl::expected_reducer() {
-  const std::scoped_lock lock(progress_lock_);
-  const auto order = [](const GradientRounds* rounds) {
-    return std::tuple(!rounds->mine(), !rounds->round_open(), rounds->rounds_finished(), rounds->id());
-  };
-  const auto found = std::min_element(rounds_.begin(), rounds_.end(),
-                                      [&](const auto* a, const auto* b) { return order(a) < order(b); });
-  return found == rounds_.end() || !(*found)->mine() ? nullptr : *found;
-}
-
-void EngineImpl::announce_failure(const std::string& text, const GradientRounds* rounds) {
-  Fatal failure{FatalKind::failed, {rank()}, text, 0, {}};
-  if (rounds != nullptr) {
-    failure.rounds.assign(rounds->id() + 1, kNoRound);
-    failure.rounds.back() = rounds->rounds_finished();
-  }
-  std::uint64_t seen = 0;
-  {
-    const std::scoped_lock lock(progress_lock_);
-    seen = own_failures_.load();
-    drain();  // what was submitted before it ends with it
-    negotiation_.fail(failure);
-  }
-  // It comes back in sequence: what this rank submits afterwards belongs to the time after the failure.
-  drive_until([&] { return own_failures_.load() != seen; }, kEchoTimeout);
-  // What was listed before it is executed by everyone; then all names of this rank are free.
-  drive_until([&] { return executing_.load() == 0; }, kFailTimeout);
-}
-
-// A peer failed before this round had begun here, of which `error` has told an operation by name: the round ends on all
-// ranks. Only that very exception tells of it: the peer may be a failure ahead.
-bool EngineImpl::ends_with_a_peer(const GradientRounds& rounds, const std::exception& error) {
-  const std::scoped_lock lock(queue_lock_);
-  if (failed_round_.rounds != &rounds || !failed_round_.current()) return false;
-  try {
-    std::rethrow_exception(failed_round_.error);
-  } catch (const std::exception& told) {
-    return &told == &error;
-  }
-}
-
-void EngineImpl::end_round(const std::exception& error) {
-  {
-    const std::scoped_lock lock(progress_lock_);
-    if (negotiation_.has_ended()) return;
-  }
-  const bool known = known_to_peers(error);
-  auto* rounds = expected_reducer();
-  if (!known) announce_failure(error.what(), rounds);
-  if (rounds == nullptr || (known && !rounds->round_open() && !ends_with_a_peer(*rounds, error))) return;
-  round_timeout_.store(std::min<std::chrono::milliseconds>(kFailTimeout, timeout()));
-  rounds->fail(error.what());
-}
-
-void EngineImpl::fail_round(const std::exception& error) noexcept {
-  try {
-    end_round(error);
-  } catch (const std::exception&) {
-    // PeerFailedError: everyone knows. Anything else: the peers have seen it too, and the caller's own exception goes
-    // on.
-  }
-  round_timeout_.store(timeout());
-  drop_orphans();
 }
 
 void EngineImpl::stop() noexcept {

@@ -3,9 +3,9 @@
 //
 // Threads. submit() may be called from anywhere; it only queues. Everything else of the named channel happens in
 // progress(), under one lock, by whoever has time: waiters, hooks in passing, the coordinator. No user code runs under
-// the lock. Which thread finds what is in four files: engine_impl.cpp (calls of the user's threads),
-// engine_progress.cpp (under the lock), engine_deadlines.cpp (under the lock, now and then), engine_stalls.cpp (what
-// ranks tell each other when they wait too long).
+// the lock. What is where: engine_impl.cpp (calls of the user's threads),
+// engine_progress.cpp (under the lock), engine_deadlines.cpp (under the lock, now and then), engine_failures.cpp (how
+// it ends), engine_stalls.cpp (what ranks tell each other when they wait too long).
 #include <atomic>
 #include <deque>
 #include <map>
@@ -14,14 +14,17 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "engine/communicators.h"
 #include "engine/control_channel.h"
 #include "engine/coordinator.h"
+#include "engine/failures.h"
 #include "engine/gradient_rounds.h"
 #include "engine/named_executor.h"
 #include "engine/negotiation.h"
+#include "engine/round_history.h"
 #include "engine/stall_inquiry.h"
 #include "engine/work_state.h"
 #include "kolo/config.h"
@@ -47,6 +50,9 @@ struct EngineParts {
   // Collective: what this rank does on `device`. Throws UsageError where it cannot be had. Null: no world of devices.
   std::function<std::unique_ptr<device::Lane>(int device)> make_lane;
   StallInquiry* inquiry = nullptr;  // null: nobody can be asked
+  // How long after a peer's death this rank may hear of it: so long a failure that it may have caused is not told. 0:
+  // nobody dies alone.
+  std::chrono::milliseconds death_notice{};
   std::function<void(LogLevel, std::string_view)> log;
 };
 
@@ -63,12 +69,15 @@ class EngineImpl final : public Engine,
   Work submit(Request request) override;
   bool progress() override;
   std::unique_ptr<GradientReducer> make_reducer(std::vector<GradientInfo> table, ReducerOptions options) override;
+  std::unique_ptr<StepLauncher> make_step_launcher() override;
   void fail_round(const std::exception& error) noexcept override;
   // Ends: what is listed is completed, what is pending fails, neighbours are told. Idempotent. Never throws.
   void stop() noexcept;
 
   bool drive_until(const std::function<bool()>& done, std::chrono::nanoseconds timeout) override;
   [[nodiscard]] std::string whom_for(const std::string& name) override;
+  // For waits of a library's, also inside this engine's own calls: throws what has ended the group. Thread-safe.
+  void check_others();
   // Whose loss has ended the engine. Thread-safe.
   [[nodiscard]] std::optional<Rank> lost_rank();
   // What this rank is doing, for one who waits for it at `operation` (empty: a round). Thread-safe; does not block.
@@ -81,6 +90,8 @@ class EngineImpl final : public Engine,
   [[nodiscard]] std::chrono::milliseconds timeout() const noexcept override { return parts_.config->timeout; }
   Work submit_round(Entry entry, std::function<void(const Item&)> when_listed) override;
   void notify() override;
+  void round_opened(std::size_t id) override;
+  void round_ended(std::size_t id) override;
   void drive_round(const std::function<bool()>& done, const std::function<Awaited()>& awaited) override;
   void forget(GradientRounds& rounds) override;
   void orphan(std::unique_ptr<GradientRounds> rounds) noexcept override;
@@ -134,13 +145,14 @@ class EngineImpl final : public Engine,
   [[nodiscard]] bool pending() const noexcept;
   [[nodiscard]] static unsigned cores();
   void need_lane(int device);
-  [[nodiscard]] GradientRounds* expected_reducer();
+  [[nodiscard]] GradientRounds* expected_reducer(bool among_open = false);
+  void fail_open_rounds(GradientRounds* first, const std::string& text);
   void drop_orphans();
   void end_round(const std::exception& error);
-  [[nodiscard]] bool ends_with_a_peer(const GradientRounds& rounds, const std::exception& error);
+  [[nodiscard]] GradientRounds* round_of_failure(const std::exception& error);
   void announce_failure(const std::string& text, const GradientRounds* rounds);
   [[nodiscard]] std::exception_ptr current_fatal();
-  [[nodiscard]] std::exception_ptr to_exception(const Fatal& fatal) const;
+  [[nodiscard]] std::exception_ptr to_exception(const Fatal& fatal, std::uint64_t failure = 0) const;
   void release(const std::string& name);
   void fail(Pending& pending, const std::exception_ptr& error);
   void watch();
@@ -154,6 +166,8 @@ class EngineImpl final : public Engine,
 
   // Progress lock held. Allocating waits for the other ranks: only where a thread waits anyway.
   bool advance(Visitor visitor);
+  bool advance_rounds(Visitor visitor);
+  void watch_lane();
   bool drain();
   bool receive();
   void send(Rank to, const Envelope& envelope) override;
@@ -166,7 +180,11 @@ class EngineImpl final : public Engine,
   void while_allocating();
   void withdrawn(const Withdrawal& withdrawal) override;
   void failed(const Fatal& failure) override;
+  std::vector<Submission> take_queued();
   void ended(const Fatal& fatal) override;
+  void end_the_rest(const Fatal& fatal);
+  void fail_listed_from(std::uint64_t sequence, const std::exception_ptr& error);
+  void judge_held_failure();
   void fail_unlisted(const std::exception_ptr& error, bool rounds_too);
   void poison_by(const std::exception_ptr& error);
   void leave();
@@ -185,14 +203,8 @@ class EngineImpl final : public Engine,
   std::exception_ptr fatal_;       // guarded by queue_lock_
   std::optional<Rank> lost_rank_;  // guarded by queue_lock_
   bool stopped_ = false;           // guarded by queue_lock_
-  // Until this rank has ended the round in which a peer failed, its operations by name fail: they belong to that step.
-  struct FailedRound {
-    const GradientRounds* rounds = nullptr;
-    std::uint64_t number = 0;
-    std::exception_ptr error;
-    [[nodiscard]] bool current() const { return rounds != nullptr && rounds->rounds_finished() <= number; }
-  };
-  FailedRound failed_round_;  // guarded by queue_lock_
+  FailedRound failed_round_;       // guarded by queue_lock_
+  RoundHistory history_;           // guarded by queue_lock_
 
   // What is pending, for those who do not hold a lock.
   std::atomic<int> queued_{0};
@@ -208,8 +220,9 @@ class EngineImpl final : public Engine,
 
   std::unique_ptr<device::Lane> lane_;  // made once, before the first reducer that needs it
 
-  std::mutex progress_lock_;                 // guards everything from here on
-  std::unique_ptr<ControlChannel> control_;  // null in a world of one
+  std::atomic<std::thread::id> advancing_{};  // who is in advance()
+  std::mutex progress_lock_;                  // guards everything from here on
+  std::unique_ptr<ControlChannel> control_;   // null in a world of one
   NamedExecutor executor_;
   Negotiation negotiation_;
   std::map<std::string, Submission> submitted_;
@@ -220,8 +233,10 @@ class EngineImpl final : public Engine,
   std::map<std::string, std::chrono::steady_clock::time_point> awaited_since_;  // until reported: what others wait for
   std::atomic<std::uint64_t> own_failures_{0};  // of this rank's training code, announced; written under the lock
   const std::function<Awaited()>* awaited_ = nullptr;  // of the round that is being waited for
-  std::uint64_t running_sequence_ = 0;                 // of the item that is being begun
-  std::uint64_t cut_sequence_ = 0;                     // ended: items from here on cannot complete
+  std::optional<HeldFailure> held_;
+  bool farewell_ = false;               // ended by a rank that has left in order: what it had taken part in completes
+  std::uint64_t running_sequence_ = 0;  // of the item that is being begun
+  std::uint64_t cut_sequence_ = 0;      // ended: items from here on cannot complete
   std::size_t reducers_made_ = 0;
   std::uint64_t transfers_seen_ = 0;           // how many the transport had completed when somebody last looked
   std::vector<std::uint64_t> finished_by_id_;  // rounds of reducers that are gone, 0 for those that are not

@@ -23,22 +23,27 @@ constexpr auto kLastWords = 100ms;  // the same where the group has ended alread
 
 bool EngineImpl::advance(Visitor visitor) {
   bool moved = false;
+  const auto before = advancing_.exchange(std::this_thread::get_id());
   try {
     kicked_.store(false);
-    if (lane_ && visitor == Visitor::coordinator) lane_->adopt_thread();
     moved |= drain();  // first: a failure that arrives below ends what was submitted before it
-    for (auto* rounds : rounds_) moved |= rounds->advance();
+    if (held_) judge_held_failure();
+    moved |= advance_rounds(visitor);
     if (control_ &&
         !negotiation_.has_ended()) {  // afterwards nothing said can matter, and links to ranks that left throw
       moved |= receive();
-      control_->flush();
+      try {
+        control_->flush();
+      } catch (const PeerLostError&) {  // one that has just said that it leaves takes no more, and that is no loss
+        if (!negotiation_.has_ended()) throw;
+      }
     }
     const bool may_relay = visitor != Visitor::coordinator || requests_settled();
     moved |= may_relay && !negotiation_.has_ended() && negotiation_.relay();
-    moved |= run_listed(visitor != Visitor::hook);
+    moved |= !held_ && run_listed(visitor != Visitor::hook);
     moved |= executor_.advance();
     moved |= executor_.communicator().moved();
-    if (lane_) negotiation_.has_ended() ? lane_->settle() : lane_->watch();
+    watch_lane();
     if (parts_.transport != nullptr) {
       moved |= std::exchange(transfers_seen_, parts_.transport->completed()) != parts_.transport->completed();
     }
@@ -52,9 +57,23 @@ bool EngineImpl::advance(Visitor visitor) {
   const bool over = negotiation_.has_ended();
   const bool unsent = control_ && !over && !control_->idle();
   unsent_.store(unsent);
-  const int waiting = over ? 0 : static_cast<int>(submitted_.size()) + static_cast<int>(busy) + (unsent ? 1 : 0);
-  active_.store(waiting + executing_.load());
+  const int waiting = static_cast<int>(submitted_.size()) + static_cast<int>(busy) + (unsent ? 1 : 0) + (held_ ? 1 : 0);
+  active_.store((over ? 0 : waiting) + executing_.load());
+  advancing_.store(before);
   return moved;
+}
+
+bool EngineImpl::advance_rounds(Visitor visitor) {
+  if (held_) return false;
+  if (lane_ && visitor == Visitor::coordinator && !negotiation_.has_ended()) lane_->adopt_thread();
+  bool moved = false;
+  for (auto* rounds : rounds_) moved |= rounds->advance();
+  return moved;
+}
+
+void EngineImpl::watch_lane() {
+  if (!lane_ || held_) return;
+  negotiation_.has_ended() ? lane_->settle() : lane_->watch();
 }
 
 bool EngineImpl::drain() {
@@ -114,7 +133,10 @@ bool EngineImpl::run_listed(bool may_wait) {
       run(next);
     } catch (const DamagedMessage&) {
       throw;
+    } catch (const ChannelFailure&) {
+      throw;
     } catch (const DeviceFailure&) {
+      listed_.push_front(std::move(next));  // it ends with the group, and as the group does
       throw;
     } catch (const BackendError&) {
       // There was no memory, and every rank has been told: nothing but this item has failed.
@@ -136,10 +158,23 @@ bool EngineImpl::needs_wait(const Listed& listed) const {
 void EngineImpl::while_allocating() {
   parts_.transport->check_peers();
   if (!negotiation_.has_ended()) {
-    receive();
-    control_->flush();
+    try {
+      receive();
+      control_->flush();
+    } catch (const DamagedMessage&) {
+      throw;
+    } catch (const BackendError& error) {
+      throw ChannelFailure(error.what());
+    }
   }
   if (negotiation_.has_ended() && running_sequence_ >= cut_sequence_) std::rethrow_exception(current_fatal());
+}
+
+void EngineImpl::check_others() {
+  if (advancing_.load() == std::this_thread::get_id()) return while_allocating();
+  if (const auto fatal = current_fatal()) std::rethrow_exception(fatal);
+  const std::unique_lock lock(progress_lock_, std::try_to_lock);
+  if (lock.owns_lock()) parts_.transport->check_peers();
 }
 
 void EngineImpl::run(Listed& listed) {
@@ -164,6 +199,8 @@ void EngineImpl::run(Listed& listed) {
 void EngineImpl::run_round(Submission& round, const Item& item) {
   try {
     round.when_listed(item);
+  } catch (const DeviceFailure&) {
+    throw;
   } catch (...) {
     fail(round.pending, std::current_exception());
     throw;
@@ -193,44 +230,6 @@ void EngineImpl::fail_unlisted(const std::exception_ptr& error, bool rounds_too)
   }
 }
 
-void EngineImpl::failed(const Fatal& failure) {
-  const bool own = failure.ranks.front() == rank();
-  if (own) ++own_failures_;
-  const auto error = to_exception(failure);
-  fail_unlisted(error, false);
-  if (own) return;
-  for (const auto* rounds : rounds_) {
-    if (rounds->id() >= failure.rounds.size() || failure.rounds[rounds->id()] == kNoRound) continue;
-    const std::scoped_lock lock(queue_lock_);
-    const FailedRound next{rounds, failure.rounds[rounds->id()], error};
-    // Of several ranks that fail in one round the first one's error is the round's: operations have been told of it.
-    const bool known = failed_round_.rounds == rounds && failed_round_.number == next.number;
-    if (!known || !failed_round_.current()) failed_round_ = next;
-  }
-}
-
-std::exception_ptr EngineImpl::to_exception(const Fatal& fatal) const {
-  switch (fatal.kind) {
-    case FatalKind::peer_lost:
-      if (!fatal.ranks.empty() && fatal.ranks.front() == rank()) {
-        return std::make_exception_ptr(
-            PeerLostError(rank(), "this rank has been given up by the others and must not go on: " + fatal.text));
-      }
-      [[fallthrough]];
-    case FatalKind::peer_left:
-      return std::make_exception_ptr(PeerLostError(fatal.ranks.empty() ? -1 : fatal.ranks.front(), fatal.text));
-    case FatalKind::timeout:
-      return std::make_exception_ptr(TimeoutError(fatal.ranks, fatal.text));
-    case FatalKind::failed: {
-      const auto text = "training code failed on " + ranks_text(fatal.ranks) + ": " + fatal.text;
-      return std::make_exception_ptr(PeerFailedError(fatal.ranks, text));
-    }
-    case FatalKind::backend:
-      break;
-  }
-  return std::make_exception_ptr(BackendError(fatal.text));
-}
-
 std::optional<Rank> EngineImpl::lost_rank() {
   const std::scoped_lock lock(queue_lock_);
   return lost_rank_;
@@ -239,44 +238,6 @@ std::optional<Rank> EngineImpl::lost_rank() {
 std::exception_ptr EngineImpl::current_fatal() {
   const std::scoped_lock lock(queue_lock_);
   return fatal_;
-}
-
-void EngineImpl::poison_by(const std::exception_ptr& error) {
-  Fatal fatal;
-  try {
-    std::rethrow_exception(error);
-  } catch (const PeerLostError& lost) {
-    fatal = {FatalKind::peer_lost, {lost.rank()}, lost.what(), 0, {}};
-  } catch (const TimeoutError& timeout) {
-    fatal = {FatalKind::timeout, timeout.missing(), timeout.what(), 0, {}};
-  } catch (const std::exception& other) {
-    fatal = {FatalKind::backend, {rank()}, "rank " + std::to_string(rank()) + ": " + other.what(), 0, {}};
-  }
-  negotiation_.end(fatal, rank());
-}
-
-// The group ends here: everything pending fails and later calls rethrow. A rank that left in
-// order still took part in items below fatal.sequence and in fatal.rounds rounds; those complete.
-void EngineImpl::ended(const Fatal& fatal) {
-  cut_sequence_ = fatal.sequence;
-  const auto error = to_exception(fatal);
-  {
-    const std::scoped_lock lock(queue_lock_);
-    fatal_ = error;
-    if (fatal.kind == FatalKind::peer_lost && !fatal.ranks.empty()) lost_rank_ = fatal.ranks.front();
-  }
-  fail_unlisted(error, true);
-  while (!listed_.empty() && listed_.back().item.sequence >= cut_sequence_) {
-    for (auto& submission : listed_.back().submissions) fail(submission.pending, error);
-    listed_.pop_back();
-  }
-  executor_.fail_from(cut_sequence_, error);
-  // What a rank that left in order has taken part in ends by itself; with one that is lost it never would.
-  if (lane_ && fatal.kind != FatalKind::peer_left) lane_->give_up();
-  for (auto* rounds : rounds_) {
-    const std::size_t id = rounds->id();
-    rounds->poison(error, id < fatal.rounds.size() ? fatal.rounds[id] : 0);
-  }
 }
 
 // Progress lock held: says goodbye to the neighbours. What this rank has pending and unlisted fails here.
@@ -289,6 +250,7 @@ void EngineImpl::leave() {
     poison_by(std::current_exception());
   }
   drain();
+  if (held_) negotiation_.end(Fatal(held_->fatal), rank());  // nobody is left to wait for what is behind it
   const bool had_ended = negotiation_.has_ended();
   if (!had_ended) {
     fail_unlisted(unfinished, true);
@@ -305,7 +267,7 @@ void EngineImpl::leave() {
   const auto said = [&] {
     try {
       return control_->flush();
-    } catch (const PeerLostError&) {  // whoever left before us need not be told
+    } catch (const Error&) {  // whoever left before us need not be told, and what is broken cannot tell
       return false;
     }
   };

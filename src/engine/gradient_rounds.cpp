@@ -5,6 +5,7 @@
 
 #include "engine/device_bucket.h"
 #include "engine/host_bucket.h"
+#include "engine/share_bucket.h"
 #include "engine/signature.h"
 #include "engine/staged_bucket.h"
 #include "kolo/error.h"
@@ -95,7 +96,7 @@ void GradientRounds::contribute_in_place(std::size_t index, void* data) {
 
 // `place`: the same as data where it stays there; null: it is packed.
 void GradientRounds::add(std::size_t index, Contribution contribution, std::byte* place) {
-  if (!round_open_) open_buckets();
+  if (!round_open_) begin_round();
   if (contribution.data == nullptr) contribution.data = &kNothing;
   contributions_[index] = contribution;
   order_.push_back(static_cast<std::uint32_t>(index));
@@ -122,16 +123,25 @@ void GradientRounds::change_table(std::vector<GradientInfo> table) {
   table_changed_ = true;
 }
 
+// The caller is in the next round, and reads no more of what came before. Nobody else does: the round that was void is
+// complete, or hopeless, and then nothing is contributed any more.
+void GradientRounds::begin_round() {
+  let_go(std::exchange(retired_, nullptr));
+  open_buckets();
+}
+
 void GradientRounds::open_buckets() {
-  round_open_ = true;
-  if (!frozen_) return;
-  // Last round's results are read no more than what is enqueued by now says.
-  if (const auto user = std::exchange(user_, std::nullopt)) host_.lane()->order_after(*user);
-  const std::uint64_t stamp = (generation_ << 32) | (round_ & 0xffffffffU);
-  for (auto& bucket : frozen_->buckets) bucket->open(stamp);
-  handed_over_.assign(frozen_->buckets.size(), false);
-  not_handed_over_ = handed_over_.size();
-  as_void_ = table_changed_;
+  if (frozen_) {
+    // Last round's results are read no more than what is enqueued by now says. A round that fails writes none, and goes
+    // on also where the device is lost.
+    if (user_ && failure_.empty()) host_.lane()->order_after(*user_);
+    const std::uint64_t stamp = (generation_ << 32) | (round_ & 0xffffffffU);
+    for (auto& bucket : frozen_->buckets) bucket->open(stamp);
+    handed_over_.assign(frozen_->buckets.size(), false);
+    not_handed_over_ = handed_over_.size();
+    as_void_ = table_changed_;
+  }
+  if (!round_open_.exchange(true)) host_.round_opened(settings_.id);
 }
 
 void GradientRounds::hand_over(std::size_t bucket) {
@@ -158,17 +168,15 @@ bool GradientRounds::advance() {
     frozen_->buckets[bucket]->launch(reduction, as_void);
     launched_.push_back(bucket);
   }
-  const std::size_t before = launched_.size();
   bool moved = !ready.empty();
-  std::erase_if(launched_, [&](std::size_t index) {
-    auto& bucket = *frozen_->buckets[index];
+  for (auto index = launched_.begin(); index != launched_.end();) {  // as it is when one of them throws
+    auto& bucket = *frozen_->buckets[*index];
     const bool complete = bucket.advance();
-    moved |= bucket.moved();
-    return complete;
-  });
-  const auto completed = static_cast<int>(before - launched_.size());
-  in_flight_.fetch_sub(completed);
-  return moved || completed > 0;
+    moved |= complete || bucket.moved();
+    index = complete ? launched_.erase(index) : index + 1;
+    if (complete) in_flight_.fetch_sub(1);
+  }
+  return moved;
 }
 
 void GradientRounds::progress() { host_.progress(); }
@@ -292,24 +300,27 @@ std::unique_ptr<Bucket> GradientRounds::make_bucket(const PlannedBucket& plan, s
 }
 
 std::unique_ptr<Bucket> GradientRounds::make_device_bucket(const PlannedBucket& plan) {
+  device::Lane& lane = *host_.lane();
   auto communicator = host_.communicators()();
   std::unique_ptr<RegisteredBuffer> memory;  // of the host; for each bucket its own pages
   const std::size_t bytes = HostReduction::memory_for(plan);
-  if (staged()) memory = std::move(host_.allocator().allocate({&bytes, 1}, host_.timeout()).front());
+  const bool staged = lane.route() == device::Route::hosts;
+  if (staged) memory = std::move(host_.allocator().allocate({&bytes, 1}, host_.timeout()).front());
   try {
-    if (memory == nullptr) {
-      return std::make_unique<DeviceBucket>(
-          DeviceBucketParts{&plan, std::move(communicator), host_.lane(), &host_.counters(), host_.timeout()});
+    if (staged) {
+      HostReductionParts reduction{std::move(communicator), std::move(memory), &host_.counters()};
+      return std::make_unique<StagedBucket>(StagedBucketParts{&plan, std::move(reduction), &lane, host_.timeout()});
     }
-    HostReductionParts reduction{std::move(communicator), std::move(memory), &host_.counters()};
-    return std::make_unique<StagedBucket>(
-        StagedBucketParts{&plan, std::move(reduction), host_.lane(), host_.timeout()});
+    if (lane.route() == device::Route::shares_by_hosts) {
+      return std::make_unique<ShareBucket>(ShareBucketParts{
+          &plan, std::move(communicator), lane.shares().between_hosts(), &lane, &host_.counters(), host_.timeout()});
+    }
+    return std::make_unique<DeviceBucket>(
+        DeviceBucketParts{&plan, std::move(communicator), &lane, &host_.counters(), host_.timeout()});
   } catch (const BackendError& error) {
     throw DeviceFailure(error.what());
   }
 }
-
-bool GradientRounds::staged() const { return host_.lane()->communicator().size() < host_.allocator().size(); }
 
 bool GradientRounds::on_device() const {
   return std::any_of(table_.begin(), table_.end(), [](const GradientInfo& row) { return row.on_device; });
@@ -340,6 +351,7 @@ void GradientRounds::end_round() {
   std::fill(contributions_.begin(), contributions_.end(), Contribution{});
   order_.clear();
   round_open_ = false;
+  host_.round_ended(settings_.id);
   failure_.clear();
   ++round_;
   finished_rounds_.fetch_add(1);
@@ -358,9 +370,20 @@ void GradientRounds::release_contributors() noexcept {
   }
 }
 
+// The stream goes too: what it reads by now is waited for, once and for all.
+void GradientRounds::leave_user() noexcept {
+  const auto user = std::exchange(user_, std::nullopt);
+  if (!user) return;
+  try {
+    host_.lane()->order_after(*user);
+  } catch (const std::exception&) {  // a lost device has no order
+  }
+}
+
 // Whoever else reads them does so after negotiating a round that has not failed, and this one will.
 void GradientRounds::let_go_of_contributions() {
   release_contributors();
+  leave_user();
   std::fill(contributions_.begin(), contributions_.end(), Contribution{});
   if (!frozen_) return;
   for (const auto& bucket : frozen_->buckets) bucket->let_go_of_contributions();

@@ -45,6 +45,9 @@ class RoundHost {
   // There is a bucket to launch.
   virtual void notify() = 0;
   virtual bool progress() = 0;
+  // A round of the reducer begins, or is over.
+  virtual void round_opened(std::size_t id) = 0;
+  virtual void round_ended(std::size_t id) = 0;
   // As Driver::drive_until with the engine's own timeout; when that passes the group ends, and says `awaited()`.
   virtual void drive_round(const std::function<bool()>& done, const std::function<Awaited()>& awaited) = 0;
   // The reducer ends.
@@ -125,11 +128,10 @@ class GradientRounds final : public GradientReducer {
                                                     RegisteredBuffer* home);
   [[nodiscard]] std::unique_ptr<Bucket> make_device_bucket(const PlannedBucket& plan);
   [[nodiscard]] bool on_device() const;
-  // Gradients on a device are reduced by the hosts, because devices do not reach each other. REQUIRES: a lane.
-  [[nodiscard]] bool staged() const;
   void let_go(std::unique_ptr<Frozen> plan);
   [[nodiscard]] std::unique_ptr<Frozen> make_frozen(const Item& item);
   void freeze(const Item& item);
+  void begin_round();
   void open_buckets();
   void hand_over(std::size_t bucket);
   void close_round();
@@ -137,6 +139,7 @@ class GradientRounds final : public GradientReducer {
   void negotiate();
   void end_round();
   void release_contributors() noexcept;
+  void leave_user() noexcept;
   void check_index(std::size_t index) const;
   [[nodiscard]] bool dropped() const;
   [[nodiscard]] bool hopeless() const noexcept { return finished_rounds_.load() >= error_from_.load(); }
@@ -146,7 +149,7 @@ class GradientRounds final : public GradientReducer {
   std::vector<GradientInfo> table_;
   RoundSettings settings_;
   std::unique_ptr<Frozen> frozen_;
-  std::unique_ptr<Frozen> retired_;  // its memory may still be read by the caller: kept until the next plan
+  std::unique_ptr<Frozen> retired_;  // what was contributed in place lies in it: kept until the next round begins
   bool table_changed_ = false;
   std::atomic<bool> round_open_{false};
   std::atomic<std::thread::id> owner_{};  // who finished the last round
@@ -155,7 +158,7 @@ class GradientRounds final : public GradientReducer {
   std::uint64_t round_ = 0;
   std::atomic<std::uint64_t> finished_rounds_{0};
   std::vector<Contribution> contributions_;
-  std::optional<Stream> user_;        // who reads the last results on a device, until the next round
+  std::optional<Stream> user_;        // who reads the last results on a device, also beside a round that fails
   std::vector<std::uint32_t> order_;  // as they came in this round
   std::vector<bool> handed_over_;     // by bucket
   std::size_t not_handed_over_ = 0;

@@ -54,7 +54,6 @@ class NamedExecutor {
  private:
   struct Running {
     std::vector<Pending> pending;
-    std::unique_ptr<Operation> operation;
     std::shared_ptr<Slab> slab;                      // allreduce
     std::vector<std::size_t> offsets;                // allreduce: of each name in the slab
     std::shared_ptr<std::vector<std::byte>> memory;  // broadcast, allgather: shared with the result
@@ -62,6 +61,7 @@ class NamedExecutor {
     std::vector<std::size_t> counts;                 // allgather
     std::uint64_t sequence = 0;
     std::chrono::steady_clock::time_point since;
+    std::unique_ptr<Operation> operation;  // goes before its memory, which it may still read then
   };
   // Where the results lie one after the other; returns the bytes of all.
   static std::size_t lay_out(const std::vector<const Request*>& requests, std::vector<std::size_t>& offsets);

@@ -7,7 +7,7 @@ namespace kolo::engine {
 StagedBucket::StagedBucket(StagedBucketParts parts)
     : BucketOnDevice(*parts.plan, {parts.lane, parts.timeout}),
       reduction_(*parts.plan, std::move(parts.reduction)),
-      lock_(parts.lane->runtime(), reduction_.data()) {}
+      lock_(parts.lane->runtime(), parts.lane->device(), reduction_.data()) {}
 
 void StagedBucket::open(std::uint64_t stamp) {
   BucketOnDevice::open(stamp);

@@ -13,7 +13,10 @@ namespace {
   static_assert(cuda::SameCall<decltype(NcclApi::member), decltype(&::function)>::value, \
                 "NcclApi::" #member " is not declared like " #function);
 KOLO_NCCL_CALLS(KOLO_NCCL_SAME)
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 7)
 KOLO_NCCL_NEWER_CALLS(KOLO_NCCL_SAME)
+static_assert(kSymmetricWindow == NCCL_WIN_COLL_SYMMETRIC);
+#endif
 #undef KOLO_NCCL_SAME
 
 static_assert(static_cast<int>(Result::success) == ncclSuccess);

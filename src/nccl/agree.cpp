@@ -10,7 +10,7 @@
 namespace kolo::nccl {
 namespace {
 
-constexpr std::size_t kFields = 9;
+constexpr std::size_t kFields = 11;
 
 std::string hex_of(const UniqueId& id) {
   constexpr std::string_view kDigits = "0123456789abcdef";
@@ -73,10 +73,11 @@ void check_equal(const std::vector<RankFacts>& ranks) {
 
 std::string encode(const RankFacts& facts) {
   std::vector<std::string> fields{facts.trouble, facts.host, facts.device};
-  for (const int each : {facts.version, facts.driver, facts.runtime, facts.chooses ? 1 : 0}) {
+  for (const int each : {facts.version, facts.driver, facts.runtime, facts.chooses ? 1 : 0, facts.windows ? 1 : 0}) {
     fields.push_back(std::to_string(each));
   }
   fields.push_back(facts.options);
+  fields.push_back(facts.network);
   fields.push_back(hex_of(facts.id));
   return base::join_fields(std::move(fields));
 }
@@ -92,8 +93,10 @@ RankFacts decode(const std::string& text) {
   facts.driver = number(fields[4]);
   facts.runtime = number(fields[5]);
   facts.chooses = number(fields[6]) != 0;
-  facts.options = fields[7];
-  facts.id = id_of(fields[8]);
+  facts.windows = number(fields[7]) != 0;
+  facts.options = fields[8];
+  facts.network = fields[9];
+  facts.id = id_of(fields[10]);
   return facts;
 }
 

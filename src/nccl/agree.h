@@ -20,7 +20,9 @@ struct RankFacts {
   int driver = 0;      // CUDA's versions
   int runtime = 0;
   bool chooses = false;  // ring or tree per call: see tuner.h
+  bool windows = false;  // this NCCL has them
   std::string options;   // settings that must be equal
+  std::string network;   // why NCCL will not use the fast one of this host; empty: it will, or there is none
   UniqueId id{};         // of rank 0
 };
 

@@ -1,9 +1,13 @@
 #include "nccl/comm_handle.h"
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
 #include <thread>
+#include <utility>
 
 #include "kolo/error.h"
+#include "nccl/bounded_call.h"
 
 namespace kolo::nccl {
 namespace {
@@ -11,19 +15,51 @@ namespace {
 // NCCL has nothing to sleep on: looks at once, then ever more seldom, up to once in a millisecond.
 class Patience {
  public:
-  void wait() {
+  // True: it has slept.
+  bool wait() {
     if (looks_++ < 16) {
       std::this_thread::yield();
-      return;
+      return false;
     }
     std::this_thread::sleep_for(nap_);
     nap_ = std::min<std::chrono::microseconds>(2 * nap_, std::chrono::milliseconds(1));
+    return true;
   }
 
  private:
   int looks_ = 0;
   std::chrono::microseconds nap_{10};
 };
+
+Result state_of(const NcclApi& api, Comm comm) {
+  Result error = Result::success;
+  const Result result = api.async_error(comm, &error);
+  return result == Result::success ? error : result;
+}
+
+// Windows are memory that kernels in flight may be using, so these are ended first; NCCL frees registered buffers by
+// itself, but no windows. Where what is in flight does not end, they are lost with the communicator: better than
+// memory that goes under a kernel.
+void end_windows(const NcclApi& api, Comm comm, Registrations& registrations, const base::Deadline& deadline) {
+  if (!registrations.any_window()) return;
+  Result result = api.revoke(comm, 0);
+  Patience patience;
+  while (result == Result::in_progress && !deadline.passed()) {
+    (void)patience.wait();
+    result = state_of(api, comm);
+  }
+  if (result == Result::success) registrations.end_all(api, comm);
+}
+
+bool finalized(const NcclApi& api, Comm comm, const base::Deadline& deadline) {
+  Result result = api.finalize(comm);
+  Patience patience;
+  while (result == Result::in_progress && !deadline.passed()) {
+    (void)patience.wait();
+    result = state_of(api, comm);
+  }
+  return result == Result::success;
+}
 
 }  // namespace
 
@@ -37,29 +73,49 @@ CommHandle::CommHandle(const CommParts& parts) : parts_(parts) {
   settle("making a communicator of " + std::to_string(parts.size) + " ranks", deadline);
 }
 
-void CommHandle::end() noexcept {
+void CommHandle::end(const std::function<bool()>& quiet) noexcept {
   if (comm_ == nullptr) return;
-  if (!finalized()) return give_up();
-  (void)api().destroy(comm_);
-  comm_ = nullptr;
-}
-
-bool CommHandle::finalized() noexcept {
   const base::Deadline deadline(parts_.farewell);
-  Patience patience;
-  Result result = api().finalize(comm_);
-  while (result == Result::in_progress && !deadline.passed()) {
-    patience.wait();
-    result = state();
+  const auto in_order = std::make_shared<std::atomic<bool>>(false);
+  if (comes_to_rest(quiet, deadline)) {
+    const auto close = [in_order, deadline](const NcclApi& api, Comm comm, Registrations& registrations) {
+      registrations.end_all(api, comm);
+      in_order->store(finalized(api, comm, deadline));
+      (void)(in_order->load() ? api.destroy(comm) : api.abort_comm(comm));
+    };
+    leave_to(parts_.farewell + parts_.abort_limit, close);
   }
-  return result == Result::success;
+  if (in_order->load()) return;
+  // The device passes what is aborted as if it had been carried out: whoever asks for it has to hear of the abort.
+  failure_ =
+      std::make_exception_ptr(BackendError("NCCL: the communicator was ended while operations were in flight, on "
+                                           "this rank or another; it was aborted"));
+  give_up();
 }
 
-Result CommHandle::state() const {
-  if (comm_ == nullptr) return Result::success;
-  Result error = Result::success;
-  const Result result = api().async_error(comm_, &error);
-  return result == Result::success ? error : result;
+bool CommHandle::comes_to_rest(const std::function<bool()>& quiet, const base::Deadline& deadline) const noexcept {
+  Patience patience;
+  try {
+    while (quiet && !quiet()) {
+      const Result result = state();
+      if (deadline.passed() || (result != Result::success && result != Result::in_progress)) return false;
+      (void)patience.wait();
+    }
+    return true;
+  } catch (const std::exception&) {  // the device has failed
+    return false;
+  }
+}
+
+Result CommHandle::state() const { return comm_ == nullptr ? Result::success : state_of(api(), comm_); }
+
+void CommHandle::look_for_peers() {
+  if (!parts_.check_peers) return;
+  try {
+    parts_.check_peers();
+  } catch (...) {
+    fail(std::current_exception());
+  }
 }
 
 void CommHandle::settle(std::string_view what, const base::Deadline& deadline) {
@@ -69,7 +125,7 @@ void CommHandle::settle(std::string_view what, const base::Deadline& deadline) {
     if (result == Result::success) return;
     if (result != Result::in_progress) fail(result, what);
     if (deadline.passed()) time_out(what);
-    patience.wait();
+    if (patience.wait()) look_for_peers();
   }
 }
 
@@ -101,6 +157,7 @@ void CommHandle::poll(std::string_view what) {
   if (failed()) std::rethrow_exception(failure_);
   const Result result = state();
   if (result != Result::success && result != Result::in_progress) fail(result, what);
+  if (comm_ != nullptr) look_for_peers();
 }
 
 void CommHandle::time_out(std::string_view what) {
@@ -126,9 +183,21 @@ void CommHandle::fail(std::exception_ptr error) {
 
 void CommHandle::give_up() noexcept {
   if (comm_ == nullptr) return;
-  const Comm ended = comm_;
-  comm_ = nullptr;
-  (void)api().abort_comm(ended);
+  const auto abort = [farewell = parts_.farewell](const NcclApi& api, Comm comm, Registrations& registrations) {
+    end_windows(api, comm, registrations, base::Deadline(farewell));
+    (void)api.abort_comm(comm);
+  };
+  leave_to(parts_.abort_limit, abort);
+}
+
+// In a thread of its own: nothing bounds the time that NCCL takes for an end, and callers may hold locks.
+void CommHandle::leave_to(std::chrono::milliseconds limit, const Ending& ending) noexcept {
+  const auto call = [library = parts_.library, enter = parts_.enter_thread, comm = std::exchange(comm_, nullptr),
+                     registrations = std::exchange(registrations_, {}), ending]() mutable {
+    if (enter) enter();
+    ending(library->api(), comm, registrations);
+  };
+  (void)returns_within(limit, call);
 }
 
 }  // namespace kolo::nccl

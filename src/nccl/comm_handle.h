@@ -12,6 +12,7 @@
 #include "base/deadline.h"
 #include "kolo/types.h"
 #include "nccl/library.h"
+#include "nccl/registrations.h"
 
 namespace kolo::nccl {
 
@@ -22,7 +23,13 @@ struct CommParts {
   int size = 1;
   int max_ctas = 0;  // blocks of the device that one collective may take; 0: as many as NCCL likes
   std::chrono::milliseconds timeout{std::chrono::seconds(600)};
-  std::chrono::milliseconds farewell{std::chrono::seconds(2)};  // for the peers to end too, see end()
+  std::chrono::milliseconds farewell{std::chrono::seconds(2)};      // for the peers to end too, see end()
+  std::chrono::milliseconds abort_limit{std::chrono::seconds(20)};  // after that nobody waits for NCCL's own end
+  // Throws PeerLostError where a peer is known to be lost: waits then end at once. Empty: nobody knows. Called in the
+  // threads that wait.
+  std::function<void()> check_peers;
+  // Called first in a new thread in which NCCL is then called: makes the device current there. Does not throw.
+  std::function<void()> enter_thread;
 };
 
 // Externally synchronized.
@@ -44,27 +51,35 @@ class CommHandle {
   // ends the communicator. `what` names it in errors.
   using Calls = std::function<Result(const NcclApi& api, Comm comm)>;
   void issue(std::string_view what, const Calls& calls);
-  // Throws what ended it. Else asks NCCL for an error that happened since, and ends it on one.
+  // Throws what ended it. Else asks for an error of NCCL's or a lost peer since, and ends it on one.
   void poll(std::string_view what);
   // Aborts, and throws a TimeoutError.
   [[noreturn]] void time_out(std::string_view what);
   // Aborts for an error that was found elsewhere, and throws that.
   [[noreturn]] void fail(std::exception_ptr error);
   [[nodiscard]] bool failed() const noexcept { return failure_ != nullptr; }
-  // NCCL's own way to end waits for peers that still read memory of this rank, so that is given the `farewell`; after
-  // it, and where something has failed before, it is aborted. Calls throw from then on.
-  void end() noexcept;
+  // Waits until `quiet` says that nothing is in flight, and then as NCCL's own way to end does, for peers that still
+  // read memory of this rank; both within the `farewell`. After it, and on an error, the communicator is aborted, and
+  // what is in flight counts as failed. Calls throw from then on.
+  void end(const std::function<bool()>& quiet = {}) noexcept;
+  // What is registered here ends with the communicator, before NCCL's part of it does.
+  [[nodiscard]] Registrations& registrations() noexcept { return registrations_; }
 
  private:
   [[nodiscard]] Result state() const;
+  void look_for_peers();
   void check(Result result, std::string_view call);
   [[noreturn]] void fail(Result result, std::string_view call);
   void settle(std::string_view what, const base::Deadline& deadline);
   void give_up() noexcept;
-  [[nodiscard]] bool finalized() noexcept;
+  [[nodiscard]] bool comes_to_rest(const std::function<bool()>& quiet, const base::Deadline& deadline) const noexcept;
+  // The communicator is the ending's from here on.
+  using Ending = std::function<void(const NcclApi& api, Comm comm, Registrations& registrations)>;
+  void leave_to(std::chrono::milliseconds limit, const Ending& ending) noexcept;
 
   CommParts parts_;
   Comm comm_ = nullptr;
+  Registrations registrations_;
   std::exception_ptr failure_;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Registered memory of a device: data() is an address of the device's, not for the host to look at.
+// Memory of a device for collectives: data() is an address of the device's, not for the host to look at.
 #include <memory>
 #include <optional>
 #include <span>
@@ -11,19 +11,23 @@
 
 namespace kolo::nccl {
 
-// From ncclMemAlloc, registered with the communicator, so that NCCL moves it without a copy of its own.
+// From ncclMemAlloc, and once registered, with the functions below, known to the communicator: NCCL then moves it
+// without a copy of its own.
 class NcclBuffer final : public RegisteredBuffer {
  public:
   // BackendError where NCCL gives none.
   NcclBuffer(std::shared_ptr<GroupState> group, std::size_t bytes);
   ~NcclBuffer() override;
   [[nodiscard]] std::span<std::byte> data() noexcept override { return {data_, bytes_}; }
+  [[nodiscard]] std::size_t whole() const noexcept;  // bytes; never none
+  [[nodiscard]] bool in_window() const { return group_->handle.registrations().is_window(data_); }
+  // REQUIRES: no operation in flight uses it.
+  void deregister() noexcept;
 
  private:
   std::shared_ptr<GroupState> group_;
   std::byte* data_ = nullptr;
   std::size_t bytes_;
-  void* registration_ = nullptr;
 };
 
 class PlainBuffer final : public RegisteredBuffer {
@@ -37,11 +41,18 @@ class PlainBuffer final : public RegisteredBuffer {
 };
 
 using Buffers = std::vector<std::unique_ptr<RegisteredBuffer>>;
+using NcclBuffers = std::vector<std::unique_ptr<NcclBuffer>>;
 
 // Nothing where one of them cannot be had.
-[[nodiscard]] std::optional<Buffers> make_nccl_buffers(const std::shared_ptr<GroupState>& group,
-                                                       std::span<const std::size_t> sizes);
+[[nodiscard]] std::optional<NcclBuffers> make_nccl_buffers(const std::shared_ptr<GroupState>& group,
+                                                           std::span<const std::size_t> sizes);
 [[nodiscard]] std::optional<Buffers> make_plain_buffers(const std::shared_ptr<GroupState>& group,
                                                         std::span<const std::size_t> sizes);
+
+// A window for each: collective, with equal sizes on all ranks. Where it returns, some may have none, because NCCL
+// finds that their devices have no symmetric memory. An error ends the communicator.
+void register_windows(GroupState& group, const NcclBuffers& buffers);
+// Each on this rank alone. False, and none is: NCCL did not take one.
+[[nodiscard]] bool register_buffers(GroupState& group, const NcclBuffers& buffers);
 
 }  // namespace kolo::nccl

@@ -1,12 +1,16 @@
 #pragma once
 // Makes communicators over NCCL. no_nccl.cpp stands in where that was not built.
 #include <chrono>
+#include <filesystem>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cuda/kernel.h"
 #include "cuda/runtime.h"
 #include "kolo/communicator.h"
+#include "kolo/config.h"
 #include "nccl/agree.h"
 #include "telemetry/logger.h"
 
@@ -17,6 +21,7 @@ class Library;
 struct NcclParts {
   Rank rank = 0;  // of the group
   int size = 1;
+  std::optional<Rank> world_rank{};  // where the group is a part of more ranks; NCCL tells processes apart by it
   std::string host;
   Exchange exchange;                       // among the group; used while it is made
   cuda::RuntimePtr runtime;                // null where this rank has no device: then no rank gets a communicator
@@ -24,10 +29,13 @@ struct NcclParts {
   int device = 0;
   bool shared_device = false;  // several ranks may be on one device: for tests
   int max_ctas = 0;            // blocks of the device that one collective may take; 0: as many as NCCL likes
+  NcclRegistration registration = NcclRegistration::automatic;   // of memory that is allocated
   Algorithm algorithm = Algorithm::automatic;                    // ring, tree or automatic; calls may ask for another
   std::shared_ptr<cuda::KernelImage> kernels;                    // for averages; null: a build without device code
   std::chrono::milliseconds timeout{std::chrono::seconds(600)};  // of the making and of every operation
   std::chrono::milliseconds farewell{std::chrono::seconds(2)};   // of the end, see CommHandle::end()
+  std::function<void()> check_peers;                             // see CommParts::check_peers
+  std::filesystem::path system_root = "/";                       // where /sys and /proc are: for tests
   telemetry::Logger log;
 };
 
@@ -37,5 +45,7 @@ struct NcclParts {
 
 // "NCCL 2.28.9 from ...": what this process has, or why it has none.
 [[nodiscard]] std::string describe_nccl();
+// The same of one that is used, and with several hosts "; between hosts InfiniBand mlx5_0".
+[[nodiscard]] std::string describe(const Library& library, bool several_hosts);
 
 }  // namespace kolo::nccl

@@ -1,7 +1,8 @@
-// From parts to a communicator: what ranks say of themselves, whether they agree, what is said to the user.
+// From parts to a communicator: what ranks say of themselves, and whether they agree.
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 
 #include "kolo/error.h"
 #include "nccl/environment.h"
@@ -9,15 +10,19 @@
 #include "nccl/make.h"
 #include "nccl/nccl_communicator.h"
 #include "nccl/network.h"
+#include "nccl/registration_choice.h"
 
 namespace kolo::nccl {
 namespace {
 
+constexpr const char* kFastDevices = "sys/class/infiniband";
+constexpr const char* kDescriptors = "proc/self/fd";
 constexpr int kSharedCtas = 2;  // more of them could not all be on one device at the same time
 
 std::string options_text(const NcclParts& parts) {
   return "max_ctas " + std::to_string(parts.max_ctas) + ", algorithm " +
-         std::to_string(static_cast<int>(parts.algorithm)) + ", size " + std::to_string(parts.size);
+         std::to_string(static_cast<int>(parts.algorithm)) + ", registration " +
+         std::to_string(static_cast<int>(parts.registration)) + ", size " + std::to_string(parts.size);
 }
 
 void add_device(RankFacts& facts, const NcclParts& parts) {
@@ -47,6 +52,8 @@ RankFacts facts_of(const NcclParts& parts, const Environment& environment) {
   try {
     facts.version = parts.library->version();
     facts.chooses = has_our_tuner(environment, facts.version);
+    facts.windows = parts.library->has_windows();
+    facts.network = network_trouble(find_network(parts.system_root / kFastDevices), environment).value_or("");
     add_device(facts, parts);
     const cuda::DeviceGuard guard(*parts.runtime, parts.device);
     if (parts.rank == 0) add_id(facts, *parts.library);
@@ -56,41 +63,34 @@ RankFacts facts_of(const NcclParts& parts, const Environment& environment) {
   return facts;
 }
 
-std::string start_line(const std::vector<RankFacts>& ranks, const NcclParts& parts, const std::string& network) {
-  std::map<std::string, std::string> hosts;
-  for (const RankFacts& each : ranks) {
-    std::string& devices = hosts[each.host];
-    devices += (devices.empty() ? "" : " ") + each.device;
-  }
-  std::string text = parts.library->describe() + ", CUDA " + cuda::version_text(ranks[0].runtime) +
-                     " on a driver for " + cuda::version_text(ranks[0].driver) + "; " + std::to_string(ranks.size()) +
-                     " ranks:";
-  for (const auto& [host, devices] : hosts) text += " " + host + " (" + devices + ")";
-  return text + "; between hosts " + network;
-}
-
-void tell(const std::vector<RankFacts>& ranks, const NcclParts& parts, const Environment& environment) {
-  const FastNetwork network = find_network();
-  const bool one_host =
-      std::all_of(ranks.begin(), ranks.end(), [&](const RankFacts& each) { return each.host == ranks[0].host; });
-  if (parts.rank == 0) {
-    parts.log.info(start_line(ranks, parts, one_host ? "nothing" : network_text(network, environment)));
-  }
+// Rank 0, once, when NCCL has chosen its network: what each host said beforehand, and what has come of it on this one.
+void warn_of_sockets(const std::vector<RankFacts>& ranks, const NcclParts& parts, const Environment& environment) {
+  if (parts.rank != 0) return;
+  const bool one_host = std::ranges::all_of(ranks, [&](const RankFacts& each) { return each.host == ranks[0].host; });
   if (one_host) return;
-  const auto warning = network_warning(network, environment);
-  if (warning.has_value()) parts.log.warn(*warning);
+  std::map<std::string, std::set<std::string>> hosts;  // by trouble
+  for (const RankFacts& each : ranks) {
+    if (!each.network.empty()) hosts[each.network].insert(each.host);
+  }
+  const int open = open_devices(parts.system_root / kDescriptors);
+  const auto unused = unused_network(find_network(parts.system_root / kFastDevices), environment, open);
+  if (unused.has_value()) hosts[*unused].insert(parts.host);
+  for (const auto& [trouble, of] : hosts) {
+    std::string names;
+    for (const std::string& host : of) names += (names.empty() ? "" : ", ") + host;
+    parts.log.warn(names + (of.size() == 1 ? " has " : " have ") + trouble);
+  }
 }
 
 }  // namespace
 
 std::unique_ptr<Communicator> make_nccl(const NcclParts& parts) {
-  const Environment environment = prepare_environment(parts.shared_device, parts.rank);
+  const Environment environment = prepare_environment(parts.shared_device, parts.world_rank.value_or(parts.rank));
   const std::vector<RankFacts> ranks = agree(parts.exchange, facts_of(parts, environment));
   if (ranks.size() != static_cast<std::size_t>(parts.size)) {
     throw UsageError("NCCL: " + std::to_string(ranks.size()) + " ranks have spoken in a group of " +
                      std::to_string(parts.size));
   }
-  tell(ranks, parts, environment);
   const cuda::DeviceGuard guard(*parts.runtime, parts.device);
   CommParts comm;
   comm.library = parts.library;
@@ -100,12 +100,23 @@ std::unique_ptr<Communicator> make_nccl(const NcclParts& parts) {
   comm.max_ctas = parts.max_ctas != 0 || !parts.shared_device ? parts.max_ctas : kSharedCtas;
   comm.timeout = parts.timeout;
   comm.farewell = parts.farewell;
+  comm.check_peers = parts.check_peers;
+  comm.enter_thread = [runtime = parts.runtime, device = parts.device] { (void)runtime->api().set_device(device); };
   CommunicatorParts made;
+  made.registration = choose_registration(ranks, {parts.registration, parts.shared_device, parts.algorithm});
   made.group = std::make_shared<GroupState>(parts.runtime, parts.device, comm);
+  warn_of_sockets(ranks, parts, environment);
   made.algorithm = parts.algorithm;
   made.chooses = std::all_of(ranks.begin(), ranks.end(), [](const RankFacts& each) { return each.chooses; });
   made.kernels = parts.kernels;
   return std::make_unique<NcclCommunicator>(made);
+}
+
+std::string describe(const Library& library, bool several_hosts) {
+  return library.describe() +
+         (several_hosts ? "; between hosts " +
+                              network_text(find_network(std::filesystem::path("/") / kFastDevices), nccl_environment())
+                        : "");
 }
 
 std::string describe_nccl() {

@@ -1,7 +1,6 @@
 #include "nccl/nccl_communicator.h"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <thread>
 
@@ -76,19 +75,22 @@ NcclCommunicator::NcclCommunicator(const CommunicatorParts& parts)
     : group_(parts.group),
       algorithm_(parts.algorithm),
       chooses_(parts.chooses),
+      registration_(parts.registration),
       kernels_(parts.kernels),
       scratch_(group_->runtime, group_->device) {
   (void)chosen(algorithm_);
 }
 
 // Before the scratch memory goes: what is aborted stops using it.
-NcclCommunicator::~NcclCommunicator() { handle().end(); }
+NcclCommunicator::~NcclCommunicator() {
+  handle().end([this] { return last_ == nullptr || last_->event().passed(); });
+}
 
 void NcclCommunicator::give_up() noexcept {
   if (handle().failed()) return;
   try {
     handle().fail(std::make_exception_ptr(BackendError("aborted, because the group of ranks has ended")));
-  } catch (const BackendError&) {  // for those who call later
+  } catch (const std::exception&) {  // for those who call later
   }
 }
 
@@ -125,20 +127,34 @@ Algorithm NcclCommunicator::chosen(Algorithm asked) const {
   return algorithm;
 }
 
+// NCCL has kernels of its own for memory in windows, and asks no tuner whether it shall take them.
+void NcclCommunicator::check_window(Algorithm algorithm, RegisteredBuffer* registered) const {
+  const auto* buffer = dynamic_cast<const NcclBuffer*>(registered);
+  if (algorithm == Algorithm::automatic || buffer == nullptr || !buffer->in_window()) return;
+  throw UsageError(
+      "allreduce: neither ring nor tree can be asked for on memory in windows of NCCL's; "
+      "KOLO_NCCL_REGISTRATION=buffer makes it memory without them");
+}
+
 void NcclCommunicator::scale(const kernels::ScaleRun& run, Stream stream) const {
   if (run.factor != 1.0 && run.count != 0) kernels::scale(*kernels_, run, stream);
 }
 
-template <class Body>
+// Peers have this operation in their streams: a rank that cannot have it in its own, or not in its place, ends the
+// group.
 std::unique_ptr<Operation> NcclCommunicator::enqueue(Stream stream, std::string what, const Body& body) {
   handle().poll(what);
-  const cuda::DeviceGuard guard(*group_->runtime, group_->device);
-  if (last_ != nullptr && last_->stream().handle != stream.handle) {
-    cuda::wait_for(*group_->runtime, stream, last_->event());
+  try {
+    const cuda::DeviceGuard guard(*group_->runtime, group_->device);
+    if (last_ != nullptr && last_->stream().handle != stream.handle) {
+      cuda::wait_for(*group_->runtime, stream, last_->event());
+    }
+    body();
+    last_ = std::make_shared<const StreamPoint>(group_, stream);
+    return std::make_unique<DeviceOperation>(group_, last_, std::move(what));
+  } catch (...) {
+    handle().fail(std::current_exception());
   }
-  body();
-  last_ = std::make_shared<const StreamPoint>(group_, stream);
-  return std::make_unique<DeviceOperation>(group_, last_, std::move(what));
 }
 
 std::unique_ptr<Operation> NcclCommunicator::start(const AllreduceOptions& options) {
@@ -152,6 +168,7 @@ std::unique_ptr<Operation> NcclCommunicator::start(const AllreduceOptions& optio
   const double after = options.postscale / (reduction.divides ? size() : 1);
   check_scale("allreduce", options.prescale);
   check_scale("allreduce", after);
+  check_window(algorithm, options.registered);
   std::string what = "allreduce of " + elements_text(options.count, options.dtype);
   return enqueue(options.stream, what, [&] {
     if (options.count == 0) return;
@@ -218,63 +235,6 @@ std::unique_ptr<Operation> NcclCommunicator::start_barrier() {
   options.op = ReduceOp::max;
   options.stream = scratch_.stream();
   return start(options);
-}
-
-// A deadline here leaves the scratch bytes in use, so it ends the group.
-void NcclCommunicator::finish(Operation& operation, std::chrono::milliseconds timeout) {
-  try {
-    drive(operation, timeout, "allocate");
-  } catch (const TimeoutError&) {
-    handle().fail(std::current_exception());
-  }
-}
-
-// The scratch bytes go to the device and back in the stream of the barriers.
-bool NcclCommunicator::all_agree(bool mine, std::chrono::milliseconds timeout) {
-  const std::int32_t word = mine ? 1 : 0;
-  std::memcpy(scratch_.on_host(), &word, sizeof(word));
-  AllreduceOptions options;
-  options.data = scratch_.on_device() + 64;
-  options.count = 1;
-  options.dtype = DType::i32;
-  options.op = ReduceOp::min;
-  options.stream = scratch_.stream();
-  {
-    const cuda::DeviceGuard guard(*group_->runtime, group_->device);
-    cuda::copy(*group_->runtime, options.data, scratch_.on_host(), sizeof(word), scratch_.stream());
-  }
-  const auto reduced = start(options);
-  std::unique_ptr<Operation> copied = enqueue(scratch_.stream(), "the answers of all ranks", [&] {
-    cuda::copy(*group_->runtime, scratch_.on_host(), options.data, sizeof(word), scratch_.stream());
-  });
-  finish(*copied, timeout);
-  std::int32_t answer = 0;
-  std::memcpy(&answer, scratch_.on_host(), sizeof(answer));
-  return answer != 0;
-}
-
-// NCCL takes registered memory only where every rank passes some, so all of them have it or none.
-std::vector<std::unique_ptr<RegisteredBuffer>> NcclCommunicator::allocate(std::span<const std::size_t> sizes,
-                                                                          std::chrono::milliseconds timeout) {
-  handle().poll("allocate");
-  std::optional<Buffers> buffers = make_nccl_buffers(group_, sizes);
-  if (!all_agree(buffers.has_value(), timeout)) {
-    buffers.reset();
-    buffers = make_plain_buffers(group_, sizes);
-    if (!all_agree(buffers.has_value(), timeout)) {
-      throw BackendError("allocate: " + std::to_string(sum_of(sizes)) +
-                         " bytes cannot be had on the devices of all ranks" +
-                         (buffers.has_value() ? "; this rank has them" : "; this rank has not"));
-    }
-  }
-  const auto zeroed = enqueue(scratch_.stream(), "zeros for new buffers", [&] {
-    for (const auto& buffer : *buffers) {
-      const std::span<std::byte> memory = buffer->data();
-      if (!memory.empty()) cuda::fill_zero(*group_->runtime, memory.data(), memory.size(), scratch_.stream());
-    }
-  });
-  finish(*zeroed, timeout);
-  return std::move(*buffers);
 }
 
 Choice NcclCommunicator::explain(const AllreduceOptions& options) const {

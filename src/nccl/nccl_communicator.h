@@ -1,10 +1,16 @@
 #pragma once
 // The Communicator for memory of a device, over NCCL.
+#include <functional>
 #include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "cuda/kernel.h"
 #include "kernels/scale.h"
 #include "kolo/communicator.h"
+#include "kolo/config.h"
+#include "nccl/device_buffer.h"
 #include "nccl/group_state.h"
 #include "nccl/scratch.h"
 
@@ -12,9 +18,10 @@ namespace kolo::nccl {
 
 struct CommunicatorParts {
   std::shared_ptr<GroupState> group;
-  Algorithm algorithm = Algorithm::automatic;  // of calls that ask for none
-  bool chooses = false;                        // whether ring or tree may be asked for: see tuner.h
-  std::shared_ptr<cuda::KernelImage> kernels;  // null: this build has no device code
+  Algorithm algorithm = Algorithm::automatic;                // of calls that ask for none
+  bool chooses = false;                                      // whether ring or tree may be asked for: see tuner.h
+  NcclRegistration registration = NcclRegistration::buffer;  // not automatic
+  std::shared_ptr<cuda::KernelImage> kernels;                // null: this build has no device code
 };
 
 // All of its operations run in the order in which they were started, whatever streams they were given: each waits, on
@@ -31,7 +38,7 @@ class NcclCommunicator final : public Communicator {
   [[nodiscard]] std::unique_ptr<Operation> start(const AllgatherOptions& options) override;
   [[nodiscard]] std::unique_ptr<Operation> start(const ReduceScatterOptions& options) override;
   [[nodiscard]] std::unique_ptr<Operation> start_barrier() override;
-  // From NCCL's own allocator and registered with it, where all ranks can have that.
+  // From NCCL's own allocator and registered with it, as far as that was asked for and all ranks can have it.
   [[nodiscard]] std::vector<std::unique_ptr<RegisteredBuffer>> allocate(std::span<const std::size_t> sizes,
                                                                         std::chrono::milliseconds timeout) override;
   [[nodiscard]] Choice explain(const AllreduceOptions& options) const override;
@@ -45,14 +52,25 @@ class NcclCommunicator final : public Communicator {
   [[nodiscard]] Algorithm chosen(Algorithm asked) const;
   void scale(const kernels::ScaleRun& run, Stream stream) const;
   // Enqueues behind everything before; `body` does it.
-  template <class Body>
+  using Body = std::function<void()>;
   [[nodiscard]] std::unique_ptr<Operation> enqueue(Stream stream, std::string what, const Body& body);
+  void check_window(Algorithm algorithm, RegisteredBuffer* registered) const;
+
+  // nccl_allocate.cpp
   void finish(Operation& operation, std::chrono::milliseconds timeout);
-  [[nodiscard]] bool all_agree(bool mine, std::chrono::milliseconds timeout);
+  [[nodiscard]] std::int64_t least(std::int64_t mine, std::chrono::milliseconds timeout);
+  [[nodiscard]] bool all_agree(bool mine, std::chrono::milliseconds timeout) {
+    return least(mine ? 1 : 0, timeout) != 0;
+  }
+  [[nodiscard]] bool in_windows(const std::vector<std::unique_ptr<NcclBuffer>>& buffers,
+                                std::chrono::milliseconds timeout);
+  [[nodiscard]] std::optional<Buffers> registered_buffers(std::span<const std::size_t> sizes,
+                                                          std::chrono::milliseconds timeout);
 
   std::shared_ptr<GroupState> group_;
   Algorithm algorithm_;
   bool chooses_;
+  NcclRegistration registration_;  // automatic never; window until it turns out that there are none
   std::shared_ptr<cuda::KernelImage> kernels_;
   Scratch scratch_;
   StreamPointPtr last_;  // the end of the latest operation

@@ -68,13 +68,24 @@ std::string obstacle(const FastNetwork& network, const Environment& environment)
 
 }  // namespace
 
-std::optional<std::string> network_warning(const FastNetwork& network, const Environment& environment) {
+std::optional<std::string> network_trouble(const FastNetwork& network, const Environment& environment) {
   const std::vector<std::string> active = usable(network, {});
   if (active.empty()) return std::nullopt;
   const std::string why = obstacle(network, environment);
   if (why.empty()) return std::nullopt;
-  return "this host has InfiniBand (" + list(active) +
+  return "InfiniBand (" + list(active) +
          "), but NCCL will talk to other hosts over sockets, several times slower: " + why;
+}
+
+std::optional<std::string> unused_network(const FastNetwork& network, const Environment& environment, int open) {
+  const std::vector<std::string> names = usable(network, environment);
+  const std::string plugin = value_of(environment, "NCCL_NET_PLUGIN");
+  const std::string net = value_of(environment, "NCCL_NET");
+  const bool own = (plugin.empty() || plugin == "none") && (net.empty() || equal_in_any_case(net, "IB"));
+  if (names.empty() || !own || open != 0 || !obstacle(network, environment).empty()) return std::nullopt;
+  return "InfiniBand (" + list(names) +
+         "), but NCCL has opened none of it and talks to other hosts over sockets, several times slower. Look whether "
+         "/dev/infiniband is there (in a container it has to be passed on); NCCL_DEBUG=INFO makes NCCL say more";
 }
 
 std::string network_text(const FastNetwork& network, const Environment& environment) {
@@ -104,6 +115,17 @@ FastNetwork find_network(const std::filesystem::path& folder) {
   network.verbs = verbs != nullptr || network.devices.empty();
   if (verbs != nullptr) dlclose(verbs);
   return network;
+}
+
+int open_devices(const std::filesystem::path& descriptors) {
+  int count = 0;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(descriptors, error), end; !error && at != end; at.increment(error)) {
+    std::error_code gone;  // the iterator's own
+    const auto target = std::filesystem::read_symlink(at->path(), gone);
+    count += !gone && target.string().starts_with("/dev/infiniband/uverbs") ? 1 : 0;
+  }
+  return count;
 }
 
 }  // namespace kolo::nccl

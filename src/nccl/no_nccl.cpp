@@ -18,4 +18,6 @@ std::unique_ptr<Communicator> make_nccl(const NcclParts& /*parts*/) {
 
 std::string describe_nccl() { return kText; }
 
+std::string describe(const Library& /*library*/, bool /*several_hosts*/) { return kText; }
+
 }  // namespace kolo::nccl

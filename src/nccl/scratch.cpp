@@ -10,7 +10,7 @@ namespace kolo::nccl {
 
 Scratch::Scratch(const cuda::RuntimePtr& runtime, int device) : stream_(runtime, device, cuda::Priority::high) {
   memory_.emplace(runtime, device, kBytes);
-  pinned_.emplace(runtime, kBytes);
+  pinned_.emplace(runtime, device, kBytes);
   cuda::fill_zero(*runtime, memory_->data(), kBytes, stream_.view());
 }
 

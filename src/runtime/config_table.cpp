@@ -77,7 +77,9 @@ std::string print_word(const Config& config) {
 // Enumerators by their name; the array is in the order of the enum.
 constexpr std::array<std::string_view, 3> kCoordinatorModes{"auto", "always", "never"};
 constexpr std::array<std::string_view, 3> kNetworks{"auto", "tcp", "mpi"};
-constexpr std::array<std::string_view, 3> kDeviceReductions{"auto", "nccl", "host"};
+constexpr std::array<std::string_view, 5> kDeviceReductions{"auto", "nccl", "host", "hierarchical", "mixed"};
+constexpr std::array<std::string_view, 4> kNcclRegistrations{"auto", "window", "buffer", "off"};
+constexpr std::array<std::string_view, 2> kStreamPriorities{"high", "normal"};
 constexpr std::array<std::string_view, 2> kCostModels{"fixed", "measured"};
 constexpr std::array<std::string_view, 2> kSwitch{"off", "on"};
 constexpr std::array<std::string_view, 4> kLogLevels{"debug", "info", "warn", "error"};
@@ -99,6 +101,16 @@ std::string print_enum(const Config& config) {
 
 constexpr std::size_t kKiB = std::size_t{1} << 10;
 constexpr std::size_t kGiB = std::size_t{1} << 30;
+
+// The longest meanings.
+constexpr std::string_view kDeviceReductionMeaning =
+    "What reduces gradients on GPUs: NCCL, and it is an error where a rank has none (nccl); the hosts, through their "
+    "memory (host); NCCL inside each host and between hosts, a share for each GPU, NCCL (hierarchical) or the hosts' "
+    "network (mixed); NCCL where all ranks have it, else the hosts, with a warning (auto). The same on all ranks.";
+constexpr std::string_view kNcclRegistrationMeaning =
+    "What NCCL is told of the memory of gradients, so that it need not copy it: windows over all ranks (window; NCCL "
+    "2.28.7), each rank's buffers (buffer; NCCL 2.19), nothing (off); windows where all ranks are on one host and have "
+    "GPUs of their own, as only there NCCL's allreduce makes use of them, else buffers (auto). The same on all ranks.";
 
 constexpr ConfigRow kRows[] = {
     {"KOLO_BUCKET_BYTES", "1K to 4G",
@@ -137,9 +149,7 @@ constexpr ConfigRow kRows[] = {
      "What an algorithm is chosen by: constants of the library, so that runs repeat bit for bit (fixed), or what "
      "the links show when a Context is made (measured).",
      parse_enum<&Config::cost_model, kCostModels>, print_enum<&Config::cost_model, kCostModels>},
-    {"KOLO_DEVICE_REDUCTION", "auto, nccl, host",
-     "What reduces gradients on GPUs: NCCL, and it is an error where a rank has none (nccl); the hosts, through their "
-     "memory (host); NCCL where all ranks have it, else the hosts, with a warning (auto). The same on all ranks.",
+    {"KOLO_DEVICE_REDUCTION", "auto, nccl, host, hierarchical, mixed", kDeviceReductionMeaning,
      parse_enum<&Config::device_reduction, kDeviceReductions>,
      print_enum<&Config::device_reduction, kDeviceReductions>},
     {"KOLO_SHARED_DEVICE", "off, on",
@@ -148,6 +158,13 @@ constexpr ConfigRow kRows[] = {
     {"KOLO_NCCL_MAX_CTAS", "0 to 64",
      "Blocks of the GPU that one collective of NCCL may take from the computation. 0: as many as NCCL likes.",
      parse_int<&Config::nccl_max_ctas, 0, 64>, print_int<&Config::nccl_max_ctas>},
+    {"KOLO_NCCL_REGISTRATION", "auto, window, buffer, off", kNcclRegistrationMeaning,
+     parse_enum<&Config::nccl_registration, kNcclRegistrations>,
+     print_enum<&Config::nccl_registration, kNcclRegistrations>},
+    {"KOLO_STREAM_PRIORITY", "high, normal",
+     "Of the stream in which gradients are packed and reduced on a GPU. high: its kernels are the next to get free "
+     "multiprocessors, so that the exchange begins at once; normal: they wait their turn.",
+     parse_enum<&Config::stream_priority, kStreamPriorities>, print_enum<&Config::stream_priority, kStreamPriorities>},
     {"KOLO_SPIN_ITERATIONS", "0 to 1000000000", "How often a wait looks again before it yields, and then sleeps.",
      parse_int<&Config::spin_iterations, 0, 1'000'000'000>, print_int<&Config::spin_iterations>},
     {"KOLO_LOG_LEVEL", "debug, info, warn, error", "The least severe lines that reach the log sink.",

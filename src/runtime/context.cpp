@@ -12,6 +12,9 @@
 namespace kolo {
 namespace {
 
+// A monitor says within milliseconds who has ended; a busy machine, or one that tears down a GPU, takes longer.
+constexpr std::chrono::milliseconds kDeathNotice{2000};
+
 std::unique_ptr<Context::Parts> make_parts(Config config, std::unique_ptr<cluster::Bootstrap> bootstrap) {
   auto parts = std::make_unique<Context::Parts>();
   parts->logger = telemetry::Logger(config.log_level, config.log_sink);
@@ -116,9 +119,13 @@ void Context::Parts::start() {
   parts.counters = &counters;
   parts.log = [this](LogLevel level, std::string_view line) { logger.write(level, line); };
   parts.make_lane = [this](int device) {
-    return runtime::make_lane(find_devices, device, {&bootstrap->placement(), &config, engine.get(), &logger});
+    runtime::LaneWorld world{&bootstrap->placement(), &config, engine.get(), &logger, &engine_wires};
+    world.between_hosts = [this] { return runtime::make_share_communicator(engine_wires, config, counters); };
+    world.check_peers = [this] { engine->check_others(); };
+    return runtime::make_lane(find_devices, device, world);
   };
   parts.inquiry = watch.get();
+  if (!bootstrap->of_threads()) parts.death_notice = kDeathNotice;
   engine = engine::EngineImpl::make(std::move(parts));
   if (watch) watch->speak_for(engine);
 }

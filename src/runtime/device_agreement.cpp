@@ -8,12 +8,14 @@
 #include "base/fields.h"
 #include "engine/signature.h"
 #include "kolo/error.h"
+#include "runtime/config_values.h"
 
 namespace kolo::runtime {
 namespace {
 
-constexpr std::size_t kFields = 6;
-constexpr std::array<std::string_view, 3> kReductions{"auto", "nccl", "host"};  // in the order of the enum
+constexpr std::size_t kFields = 9;
+constexpr std::array<std::string_view, 5> kReductions{"auto", "nccl", "host", "hierarchical",
+                                                      "mixed"};  // in the order of the enum
 
 std::string name_of(DeviceReduction reduction) { return std::string(kReductions[static_cast<std::size_t>(reduction)]); }
 
@@ -68,14 +70,18 @@ std::string missing_nccl(const std::vector<DeviceFacts>& ranks) {
 
 std::string encode(const DeviceFacts& facts) {
   return base::join_fields({facts.trouble, facts.host, facts.device, facts.shares ? "shares" : "alone",
-                            name_of(facts.reduction), facts.no_nccl});
+                            name_of(facts.reduction), facts.no_nccl, facts.name, std::to_string(facts.memory),
+                            std::to_string(facts.host_number)});
 }
 
 DeviceFacts decode(const std::string& line) {
   const auto fields = base::split_fields(line);
   const auto reduction = fields.size() == kFields ? std::ranges::find(kReductions, fields[4]) : kReductions.end();
-  if (reduction == kReductions.end())
+  const auto memory = fields.size() == kFields ? parse_integer(fields[7]) : std::nullopt;
+  const auto host_number = fields.size() == kFields ? parse_integer(fields[8]) : std::nullopt;
+  if (reduction == kReductions.end() || !memory.has_value() || !host_number.has_value()) {
     throw BackendError("what a rank says of its device cannot be read: '" + line + "'");
+  }
   DeviceFacts facts;
   facts.trouble = fields[0];
   facts.host = fields[1];
@@ -83,6 +89,9 @@ DeviceFacts decode(const std::string& line) {
   facts.shares = fields[3] == "shares";
   facts.reduction = static_cast<DeviceReduction>(reduction - kReductions.begin());
   facts.no_nccl = fields[5];
+  facts.name = fields[6];
+  facts.memory = static_cast<std::size_t>(*memory);
+  facts.host_number = static_cast<int>(*host_number);
   return facts;
 }
 
@@ -94,8 +103,8 @@ DeviceAgreement agree_on_devices(const std::vector<DeviceFacts>& ranks) {
   if (asked == DeviceReduction::host) return {};
   const std::string missing = missing_nccl(ranks);
   if (missing.empty()) return {.by_nccl = true, .warning = {}};
-  if (asked == DeviceReduction::nccl) {
-    throw UsageError("KOLO_DEVICE_REDUCTION=nccl, but there is " + missing +
+  if (asked != DeviceReduction::automatic) {
+    throw UsageError("KOLO_DEVICE_REDUCTION=" + name_of(asked) + ", but there is " + missing +
                      ". With KOLO_DEVICE_REDUCTION=host, or auto, the hosts reduce gradients of devices");
   }
   return {.by_nccl = false,

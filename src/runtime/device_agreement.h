@@ -10,7 +10,10 @@ namespace kolo::runtime {
 struct DeviceFacts {
   std::string trouble;  // why this rank has no device; empty: it has one
   std::string host;
-  std::string device;  // its PCI address
+  int host_number = 0;     // Placement::cross_rank: hosts of one name are told apart
+  std::string device;      // its PCI address
+  std::string name;        // and what it is
+  std::size_t memory = 0;  // bytes
   bool shares = false;
   DeviceReduction reduction = DeviceReduction::automatic;
   std::string no_nccl;  // why this rank has none; empty: it has one, or wants none

@@ -1,15 +1,17 @@
 #include "runtime/devices.h"
 
-#include <array>
 #include <exception>
 #include <sstream>
 #include <utility>
 
+#include "cuda/identity.h"
 #include "device/solo_communicator.h"
 #include "kernels/device_image.h"
 #include "kolo/error.h"
 #include "nccl/make.h"
 #include "runtime/device_agreement.h"
+#include "runtime/lane_groups.h"
+#include "runtime/start_line.h"
 
 namespace kolo::runtime {
 namespace {
@@ -41,18 +43,15 @@ struct Found {
   DeviceFacts facts;
 };
 
-std::string address_of(const cuda::Runtime& runtime, int device) {
-  std::array<char, 64> text{};
-  runtime.check(runtime.api().pci_bus_id(text.data(), static_cast<int>(text.size()), device), "cudaDeviceGetPCIBusId");
-  return text.data();
-}
-
 void find_device(Found& found, const FindDevices& find, int device) {
   try {
     found.devices = find();
     const cuda::Runtime& runtime = *found.devices.runtime;
     if (device < runtime.device_count()) {
-      found.facts.device = address_of(runtime, device);
+      const cuda::Identity identity = cuda::identity_of(runtime, device);
+      found.facts.device = identity.address;
+      found.facts.name = identity.name;
+      found.facts.memory = identity.memory;
     } else {
       found.facts.trouble = "there is no device " + std::to_string(device) + "; " + runtime.describe();
     }
@@ -70,7 +69,7 @@ void find_nccl(Found& found) {
   }
 }
 
-std::unique_ptr<Communicator> make_over_nccl(const Found& found, int device, const LaneWorld& world) {
+nccl::NcclParts nccl_parts(const Found& found, int device, const LaneWorld& world) {
   nccl::NcclParts parts;
   parts.rank = world.placement->rank;
   parts.size = world.placement->size;
@@ -81,20 +80,83 @@ std::unique_ptr<Communicator> make_over_nccl(const Found& found, int device, con
   parts.device = device;
   parts.shared_device = world.config->shared_device;
   parts.max_ctas = world.config->nccl_max_ctas;
+  parts.registration = world.config->nccl_registration;
+  parts.check_peers = world.check_peers;
   parts.timeout = world.config->timeout;
   parts.log = *world.logger;
   parts.kernels = found.devices.kernels;
-  return nccl::make_nccl(parts);
+  return parts;
 }
 
-// With peers: what is wrong at one of them is the same error here.
-std::unique_ptr<Communicator> make_communicator(Found& found, int device, const LaneWorld& world) {
+// How this rank's device reaches all others.
+struct Reach {
+  device::Route route = device::Route::devices;
+  std::unique_ptr<Communicator> communicator;
+  device::LaneShares shares;
+};
+
+// Where it makes a difference: in one step else.
+bool in_two_steps(DeviceReduction reduction, const Hosts& hosts) {
+  if (hosts.size() < 2) return false;
+  return reduction == DeviceReduction::mixed ||
+         (reduction == DeviceReduction::hierarchical && some_host_has_several(hosts));
+}
+
+Reach reach_in_two_steps(const Found& found, int device, const LaneWorld& world) {
+  const Hosts& hosts = world.wires->hosts;
+  const nccl::NcclParts parts = nccl_parts(found, device, world);
+  const bool by_devices = world.config->device_reduction == DeviceReduction::hierarchical;
+  Reach reach;
+  reach.route = by_devices ? device::Route::shares_by_devices : device::Route::shares_by_hosts;
+  reach.communicator = some_host_has_several(hosts)
+                           ? make_group(parts, hosts[static_cast<std::size_t>(world.placement->cross_rank)])
+                           : device::make_solo(found.devices.runtime, device);
+  reach.shares.count = shares_of(hosts);
+  reach.shares.ranks = share_ranks(hosts, parts.rank);
+  reach.shares.between_hosts = world.between_hosts;
+  if (by_devices) reach.shares.across = make_group(parts, reach.shares.ranks);
+  if (parts.rank == 0) world.logger->info(describe_steps(*world.wires, reach.route));
+  return reach;
+}
+
+std::vector<DeviceFacts> ask_peers(Found& found, const LaneWorld& world) {
   find_nccl(found);
   std::vector<DeviceFacts> ranks;
   for (const std::string& line : tell_all(*world.engine, encode(found.facts))) ranks.push_back(decode(line));
+  return ranks;
+}
+
+// With peers: what is wrong at one of them is the same error here.
+Reach reach_peers(const Found& found, int device, const LaneWorld& world, const std::vector<DeviceFacts>& ranks) {
   const DeviceAgreement agreement = agree_on_devices(ranks);
   if (!agreement.warning.empty() && world.placement->rank == 0) world.logger->warn(agreement.warning);
-  return agreement.by_nccl ? make_over_nccl(found, device, world) : device::make_solo(found.devices.runtime, device);
+  Reach reach;
+  if (!agreement.by_nccl) {
+    reach.route = device::Route::hosts;
+    reach.communicator = device::make_solo(found.devices.runtime, device);
+    return reach;
+  }
+  if (world.wires != nullptr && in_two_steps(found.facts.reduction, world.wires->hosts)) {
+    return reach_in_two_steps(found, device, world);
+  }
+  reach.communicator = nccl::make_nccl(nccl_parts(found, device, world));
+  return reach;
+}
+
+// One line a host. A device that does not say what it is is no reason to fail.
+void introduce(const Found& found, device::Route route, const LaneWorld& world, const std::vector<DeviceFacts>& ranks) {
+  if (world.placement->local_rank != 0) return;
+  std::string reduction = "reduced by the hosts";
+  if (ranks.size() == 1) {
+    reduction = "a single rank, so nothing to reduce";
+  } else if (route != device::Route::hosts) {
+    reduction = nccl::describe(*found.nccl, world.placement->cross_size > 1);
+  }
+  try {
+    world.logger->info(start_line(ranks, world.placement->cross_rank, *found.devices.runtime, reduction));
+  } catch (const BackendError& error) {
+    world.logger->warn(std::string("this host's devices cannot be described: ") + error.what());
+  }
 }
 
 }  // namespace
@@ -110,15 +172,32 @@ Devices load_devices() {
 std::unique_ptr<device::Lane> make_lane(const FindDevices& find, int device, const LaneWorld& world) {
   Found found;
   found.facts.host = world.placement->host;
+  found.facts.host_number = world.placement->cross_rank;
   found.facts.shares = world.config->shared_device;
   found.facts.reduction = world.config->device_reduction;
   find_device(found, find, device);
   const bool alone = world.placement->size == 1;
   if (alone && !found.facts.trouble.empty()) throw UsageError(found.facts.trouble);
-  auto communicator =
-      alone ? device::make_solo(found.devices.runtime, device) : make_communicator(found, device, world);
-  return std::make_unique<device::Lane>(
-      device::LaneParts{found.devices.runtime, device, found.devices.kernels, std::move(communicator)});
+  Reach reach;
+  std::vector<DeviceFacts> ranks{found.facts};
+  if (alone) {
+    reach.communicator = device::make_solo(found.devices.runtime, device);
+  } else {
+    ranks = ask_peers(found, world);
+    reach = reach_peers(found, device, world, ranks);
+  }
+  introduce(found, reach.route, world, ranks);
+  device::LaneParts parts;
+  parts.runtime = found.devices.runtime;
+  parts.device = device;
+  parts.kernels = found.devices.kernels;
+  parts.communicator = std::move(reach.communicator);
+  parts.priority =
+      world.config->stream_priority == StreamPriority::high ? cuda::Priority::high : cuda::Priority::normal;
+  parts.route = reach.route;
+  parts.shares = std::move(reach.shares);
+  parts.gives_turns = world.placement->rank == 0;
+  return std::make_unique<device::Lane>(std::move(parts));
 }
 
 }  // namespace kolo::runtime

@@ -9,6 +9,7 @@
 #include "kolo/config.h"
 #include "kolo/engine.h"
 #include "nccl/library.h"
+#include "runtime/wires.h"
 #include "telemetry/logger.h"
 
 namespace kolo::runtime {
@@ -29,10 +30,12 @@ struct LaneWorld {
   const Config* config = nullptr;
   Engine* engine = nullptr;
   const telemetry::Logger* logger = nullptr;
+  const Wires* wires = nullptr;                                    // the engine's
+  std::function<std::unique_ptr<Communicator>()> between_hosts{};  // see device::LaneShares
+  std::function<void()> check_peers{};  // throws what has ended the group, or a PeerLostError; thread-safe
 };
 
-// Collective, once in the life of `world`. The lane's communicator is over all ranks where NCCL is to reduce, and else
-// of this rank alone. Throws the same on all ranks: see agree_on_devices().
+// Collective, once in the life of `world`. Throws the same on all ranks: see agree_on_devices() and make_group().
 [[nodiscard]] std::unique_ptr<device::Lane> make_lane(const FindDevices& find, int device, const LaneWorld& world);
 
 }  // namespace kolo::runtime

@@ -9,6 +9,7 @@
 #include "kolo/error.h"
 #include "runtime/choose_network.h"
 #include "transport/make.h"
+#include "transport/subset.h"
 
 namespace kolo::runtime {
 namespace {
@@ -16,10 +17,6 @@ namespace {
 // More operations than that of one communicator are never in flight.
 constexpr transport::Tag kTagsPerCommunicator = 256;
 constexpr transport::Tag kConversations = 256;  // two tags each, the last there are
-
-bool some_host_has_several(const Hosts& hosts) {
-  return std::any_of(hosts.begin(), hosts.end(), [](const auto& ranks) { return ranks.size() > 1; });
-}
 
 Hosts gather_hosts(cluster::Bootstrap& bootstrap) {
   const Placement& placement = bootstrap.placement();
@@ -46,6 +43,10 @@ comm::AlgorithmicParts parts_over(Wires& wires, const Config& config, telemetry:
 }
 
 }  // namespace
+
+bool some_host_has_several(const Hosts& hosts) {
+  return std::any_of(hosts.begin(), hosts.end(), [](const auto& ranks) { return ranks.size() > 1; });
+}
 
 Wires make_process_wires(cluster::Bootstrap& bootstrap, const void* mpi_comm, telemetry::Counters& counters,
                          const Config& config) {
@@ -110,6 +111,33 @@ std::unique_ptr<Communicator> make_communicator(Wires& wires, const Config& conf
   if (wires.transport == nullptr) return comm::make_self();
   const comm::AlgorithmicParts parts = parts_over(wires, config, counters);
   if (wires.hosts.size() > 1 && wires.memory != nullptr) return comm::make_hierarchical({parts, wires.hosts});
+  return comm::make_algorithmic(parts);
+}
+
+std::size_t shares_of(const Hosts& hosts) {
+  const auto smallest = std::ranges::min_element(hosts, {}, [](const auto& ranks) { return ranks.size(); });
+  return smallest == hosts.end() ? 0 : smallest->size();
+}
+
+std::vector<Rank> share_ranks(const Hosts& hosts, Rank rank) {
+  for (std::size_t share = 0; share < shares_of(hosts); ++share) {
+    std::vector<Rank> ranks;
+    for (const auto& host : hosts) ranks.push_back(host[share]);
+    if (std::ranges::find(ranks, rank) != ranks.end()) return ranks;
+  }
+  return {};
+}
+
+std::unique_ptr<Communicator> make_share_communicator(Wires& wires, const Config& config,
+                                                      telemetry::Counters& counters) {
+  comm::AlgorithmicParts parts = parts_over(wires, config, counters);  // its tags are taken on every rank
+  const auto ranks = share_ranks(wires.hosts, wires.transport->rank());
+  if (ranks.empty()) return nullptr;
+  if (wires.of_share == nullptr) wires.of_share = transport::make_subset(*wires.transport, ranks);
+  parts.transport = wires.of_share.get();
+  parts.shared_memory = nullptr;
+  parts.hosts = static_cast<int>(wires.hosts.size());
+  parts.sharing = static_cast<int>(shares_of(wires.hosts));
   return comm::make_algorithmic(parts);
 }
 

@@ -15,6 +15,7 @@ namespace kolo::runtime {
 
 // The ranks of each host, in the order of their local ranks; hosts in the order of their lowest ranks.
 using Hosts = std::vector<std::vector<Rank>>;
+[[nodiscard]] bool some_host_has_several(const Hosts& hosts);
 
 // What `transport` goes over.
 enum class Way { memory, tcp, mpi };
@@ -25,6 +26,7 @@ struct Wires {
   std::vector<std::shared_ptr<void>> kept;  // other memory of which the same is true
   std::unique_ptr<transport::SharedMemory> memory;  // of this host's ranks; null where no host has several
   std::unique_ptr<transport::Transport> transport;  // of all ranks; null in a world of one
+  std::unique_ptr<transport::Transport> of_share;   // a part of `transport`, see make_share_communicator()
   Hosts hosts;
   Way way = Way::memory;
   transport::Tag next_tag = 0;                      // of `transport`, not given to anybody yet
@@ -52,5 +54,14 @@ struct Wires {
 // ranks, over the network alone otherwise. All ranks make communicators over the same wires in the same order.
 [[nodiscard]] std::unique_ptr<Communicator> make_communicator(Wires& wires, const Config& config,
                                                               telemetry::Counters& counters);
+
+// Over ranks that have the same local rank, one on each host: as many such groups as the smallest host has ranks. Null
+// for a rank that is in none, which calls it all the same.
+[[nodiscard]] std::unique_ptr<Communicator> make_share_communicator(Wires& wires, const Config& config,
+                                                                    telemetry::Counters& counters);
+// How many such groups there are.
+[[nodiscard]] std::size_t shares_of(const Hosts& hosts);
+// The group of `rank`, by host; empty: it is in none.
+[[nodiscard]] std::vector<Rank> share_ranks(const Hosts& hosts, Rank rank);
 
 }  // namespace kolo::runtime

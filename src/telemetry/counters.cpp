@@ -20,6 +20,8 @@ constexpr Row kRows[] = {
     {"bytes_reduced_shared", &Counters::bytes_reduced_shared},
     {"bytes_copied", &Counters::bytes_copied},
     {"copies", &Counters::copies},
+    {"bytes_carried", &Counters::bytes_carried},
+    {"pieces_travelling_max", &Counters::pieces_travelling_max},
     {"coordinator_wakeups", &Counters::coordinator_wakeups},
     {"looks", &Counters::looks},
     {"launches", &Counters::launches},

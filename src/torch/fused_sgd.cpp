@@ -1,100 +1,74 @@
 #include "kolo/torch/fused_sgd.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/_fused_sgd.h>
 #include <ATen/ops/empty_like.h>
 #include <c10/core/GradMode.h>
 
-#include <map>
-#include <tuple>
+#include <memory>
 #include <utility>
-#include <vector>
 
+#include "torch/group_update.h"
 #include "torch/sgd_update.h"
 
 namespace kolo {
 namespace {
 
-// Smaller tensors are not worth waking other threads for.
-constexpr std::int64_t kParallelElements = 1 << 16;
-
-bool same_layout(const at::Tensor& a, const at::Tensor& b) {
-  if (a.scalar_type() != b.scalar_type() || a.sizes() != b.sizes() || a.device() != b.device()) {
-    return false;
-  }
-  for (std::int64_t dim = 0; dim < a.dim(); ++dim) {
-    if (a.size(dim) > 1 && a.stride(dim) != b.stride(dim)) {
-      return false;
-    }
-  }
-  return true;
-}
+using torch::optim::SGDOptions;
+using torch::optim::SGDParamState;
 
 template <class T>
-void update_flat(const at::Tensor& weight, const at::Tensor& momentum, const at::Tensor& gradient,
-                 const SgdTerms& terms) {
-  sgd_update(weight.mutable_data_ptr<T>(), momentum.defined() ? momentum.mutable_data_ptr<T>() : nullptr,
-             gradient.const_data_ptr<T>(), static_cast<std::size_t>(weight.numel()), terms);
-  weight.unsafeGetTensorImpl()->bump_version();
+void update_flat(const Updated& tensors, const SgdTerms& terms) {
+  sgd_update(tensors.weight.mutable_data_ptr<T>(),
+             tensors.first.defined() ? tensors.first.mutable_data_ptr<T>() : nullptr,
+             tensors.gradient.const_data_ptr<T>(), static_cast<std::size_t>(tensors.weight.numel()), terms);
 }
 
-// Any type and layout, in torch's own operations.
-void update_generic(const at::Tensor& weight, const at::Tensor& momentum, const at::Tensor& gradient,
-                    const SgdTerms& terms) {
-  at::Tensor direction = terms.weight_decay != 0 ? gradient.add(weight, terms.weight_decay) : gradient;
-  if (momentum.defined()) {
-    if (terms.first) {
-      momentum.copy_(direction);
+class SgdRule final : public UpdateRule {
+ public:
+  explicit SgdRule(const SGDOptions& options)
+      : terms_{options.lr(),           options.momentum(), options.dampening(),
+               options.weight_decay(), options.nesterov(), false} {}
+
+  void launch(StepLauncher& launcher, const StepBatch& batch, std::int64_t number, Stream stream) const override {
+    launcher.launch(batch, terms(number), stream);
+  }
+  void by_torch(const UpdatedList& list, std::int64_t number) const override {
+    at::_fused_sgd_(list.weights, list.gradients, list.firsts, terms_.weight_decay, terms_.momentum, terms_.lr,
+                    terms_.dampening, terms_.nesterov, /*maximize=*/false, number == 1);
+  }
+  void on_host(const Updated& tensors, std::int64_t number) const override {
+    if (tensors.weight.scalar_type() == c10::kFloat) {
+      update_flat<float>(tensors, terms(number));
     } else {
-      momentum.mul_(terms.momentum).add_(direction, 1 - terms.dampening);
+      update_flat<double>(tensors, terms(number));
     }
-    direction = terms.nesterov ? direction.add(momentum, terms.momentum) : momentum;
   }
-  weight.add_(direction, -terms.lr);
-}
+  void generic(const Updated& tensors, std::int64_t number) const override {
+    const auto& [weight, gradient, momentum, none] = tensors;
+    at::Tensor direction = terms_.weight_decay != 0 ? gradient.add(weight, terms_.weight_decay) : gradient;
+    if (momentum.defined()) {
+      if (number == 1) {
+        momentum.copy_(direction);
+      } else {
+        momentum.mul_(terms_.momentum).add_(direction, 1 - terms_.dampening);
+      }
+      direction = terms_.nesterov ? direction.add(momentum, terms_.momentum) : momentum;
+    }
+    weight.add_(direction, -terms_.lr);
+  }
 
-// Of one type, and updated on the same terms.
-struct Batch {
-  std::vector<at::Tensor> weights;
-  std::vector<at::Tensor> gradients;
-  std::vector<at::Tensor> momenta;  // as many, or none
-
-  void add(const at::Tensor& weight, const at::Tensor& momentum, const at::Tensor& gradient) {
-    weights.push_back(weight);
-    gradients.push_back(gradient);
-    if (momentum.defined()) momenta.push_back(momentum);
+ private:
+  [[nodiscard]] SgdTerms terms(std::int64_t number) const {
+    SgdTerms terms = terms_;
+    terms.first = number == 1;
+    return terms;
   }
-  void update(const SgdTerms& terms) const {
-    at::_fused_sgd_(weights, gradients, momenta, terms.weight_decay, momenta.empty() ? 0 : terms.momentum, terms.lr,
-                    terms.dampening, terms.nesterov, /*maximize=*/false, terms.first);
-  }
+  SgdTerms terms_;
 };
-
-// Tensors of devices, by device, type, and whether it is the first step: launches are few where tensors are many.
-using DeviceBatches = std::map<std::tuple<c10::DeviceType, c10::DeviceIndex, c10::ScalarType, bool>, Batch>;
-
-void update(const at::Tensor& weight, const at::Tensor& momentum, const at::Tensor& gradient, const SgdTerms& terms,
-            DeviceBatches& batches) {
-  const bool flat = weight.is_non_overlapping_and_dense() && gradient.layout() == c10::kStrided &&
-                    same_layout(weight, gradient) && (!momentum.defined() || same_layout(weight, momentum));
-  const auto type = weight.scalar_type();
-  if (flat && !weight.is_cpu()) {
-    batches[{weight.device().type(), weight.device().index(), type, terms.first}].add(weight, momentum, gradient);
-  } else if (!flat || (type != c10::kFloat && type != c10::kDouble)) {
-    update_generic(weight, momentum, gradient, terms);
-  } else if (weight.numel() >= kParallelElements && at::get_num_threads() > 1) {
-    Batch batch;
-    batch.add(weight, momentum, gradient);
-    batch.update(terms);
-  } else if (type == c10::kFloat) {
-    update_flat<float>(weight, momentum, gradient, terms);
-  } else {
-    update_flat<double>(weight, momentum, gradient, terms);
-  }
-}
 
 }  // namespace
 
+// Of steps torch's state has no number, only whether there was one.
 at::Tensor FusedSGD::step(LossClosure closure) {
   const c10::NoGradGuard no_grad;
   at::Tensor loss;
@@ -102,32 +76,28 @@ at::Tensor FusedSGD::step(LossClosure closure) {
     const c10::AutoGradMode enable(true);
     loss = closure();
   }
-  for (auto& group : param_groups_) {
-    const auto& options = static_cast<const torch::optim::SGDOptions&>(group.options());
-    SgdTerms terms{options.lr(),           options.momentum(), options.dampening(),
-                   options.weight_decay(), options.nesterov(), false};
-    DeviceBatches batches;
-    for (const at::Tensor& weight : group.params()) {
-      if (!weight.grad().defined()) {
+  for (std::size_t number = 0; number < param_groups_.size(); ++number) {
+    const auto& group = param_groups_[number];
+    const auto& options = static_cast<const SGDOptions&>(group.options());
+    const SgdRule rule(options);
+    GroupUpdate update(rule, group.params(), {launcher(), gradient_scale(), number});
+    for (std::size_t i = 0; i < group.params().size(); ++i) {
+      const at::Tensor& weight = group.params()[i];
+      if (!weight.grad().defined()) continue;
+      if (options.momentum() == 0) {
+        update.add(i, {weight, weight.grad(), {}, {}}, 1);
         continue;
       }
-      at::Tensor momentum;
-      if (options.momentum() != 0) {
-        auto& state = state_[weight.unsafeGetTensorImpl()];
-        terms.first = state == nullptr;
-        if (terms.first) {
-          auto fresh = std::make_unique<torch::optim::SGDParamState>();
-          fresh->momentum_buffer(at::empty_like(weight));
-          state = std::move(fresh);
-        }
-        momentum = static_cast<torch::optim::SGDParamState&>(*state).momentum_buffer();
+      auto& state = state_[weight.unsafeGetTensorImpl()];
+      const bool first = state == nullptr;
+      if (first) {
+        auto fresh = std::make_unique<SGDParamState>();
+        fresh->momentum_buffer(at::empty_like(weight));
+        state = std::move(fresh);
       }
-      update(weight, momentum, weight.grad(), terms, batches);
+      update.add(i, {weight, weight.grad(), static_cast<SGDParamState&>(*state).momentum_buffer(), {}}, first ? 1 : 2);
     }
-    for (const auto& [key, batch] : batches) {
-      terms.first = std::get<bool>(key);
-      batch.update(terms);
-    }
+    update.run();
   }
   return loss;
 }

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "kolo/error.h"
+#include "kolo/torch/fused_optimizer.h"
 #include "kolo/torch/ops.h"
 
 namespace kolo {
@@ -100,10 +101,22 @@ void GradScaler::unscale_(DistributedOptimizer& optimizer) {
   unscale_(optimizer.optimizer());
 }
 
+// Instead of unscale(), for an optimizer that unscales in passing. False: this one does not.
+bool GradScaler::search(torch::optim::Optimizer& optimizer, Stage& stage) {
+  auto* const fused = dynamic_cast<FusedOptimizer*>(&optimizer);
+  if (fused == nullptr || !fused->launches_all()) return false;
+  const auto gradients = gradients_of(optimizer);  // on one device, and of one type
+  const auto options = c10::TensorOptions().device(gradients.front().device).dtype(c10::kFloat);
+  stage.overflows.push_back(at::zeros({}, options));
+  fused->find_nonfinite(stage.overflows.back());
+  stage.in_update = true;
+  return true;
+}
+
 GradScaler::Stage& GradScaler::stage_for_step(torch::optim::Optimizer& optimizer) {
   Stage& stage = stages_[&optimizer];
   if (stage.stepped) throw UsageError("GradScaler: step() a second time since update()");
-  if (!stage.unscaled) unscale(optimizer, stage);
+  if (!stage.unscaled && !search(optimizer, stage)) unscale(optimizer, stage);
   return stage;
 }
 
@@ -129,9 +142,22 @@ bool GradScaler::decide(torch::optim::Optimizer& optimizer) {
   return !overflow;
 }
 
+// `step` updates the weights.
+template <class Step>
+void GradScaler::take(torch::optim::Optimizer& optimizer, const Step& step) {
+  auto* const fused = dynamic_cast<FusedOptimizer*>(&optimizer);
+  if (fused == nullptr || !stages_[&optimizer].in_update) return step();
+  struct Scaled {
+    FusedOptimizer& optimizer;
+    ~Scaled() { optimizer.set_gradient_scale(1); }
+  } scaled{*fused};
+  fused->set_gradient_scale(1 / state_.scale);
+  step();
+}
+
 bool GradScaler::step(torch::optim::Optimizer& optimizer) {
   if (!decide(optimizer)) return false;
-  optimizer.step();
+  take(optimizer, [&] { optimizer.step(); });
   return true;
 }
 
@@ -141,7 +167,7 @@ bool GradScaler::step(DistributedOptimizer& optimizer) {
     optimizer.skip();
     return false;
   }
-  optimizer.step();
+  take(optimizer.optimizer(), [&] { optimizer.step(); });
   return true;
 }
 

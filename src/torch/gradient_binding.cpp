@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "kolo/error.h"
+#include "kolo/torch/fused_optimizer.h"
 #include "torch/dtype.h"
 #include "torch/gradient_allocator.h"
 #include "torch/torch_device.h"
@@ -74,6 +75,12 @@ GradientBinding::GradientBinding(Engine& engine, std::shared_ptr<torch::optim::O
   take_table(trainable);
   reducer_ = engine_.make_reducer(table_of(slots_), reducer_options(options_, device_));
   round_ = reducer_->round();
+  if (device_.has_value()) give_launcher(engine_.make_step_launcher());
+}
+
+// To an optimizer of kolo's own.
+void GradientBinding::give_launcher(std::shared_ptr<StepLauncher> launcher) noexcept {
+  if (auto* fused = dynamic_cast<FusedOptimizer*>(optimizer_.get())) fused->set_launcher(std::move(launcher));
 }
 
 void GradientBinding::attach() {
@@ -106,6 +113,7 @@ void GradientBinding::detach() {
     stop_offering(*slot);
     slot->rescue_kept();
   }
+  give_launcher(nullptr);
   reducer_.reset();
 }
 

@@ -52,6 +52,7 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
  private:
   using Slots = std::vector<std::shared_ptr<GradientSlot>>;
 
+  void give_launcher(std::shared_ptr<StepLauncher> launcher) noexcept;
   void on_gradient(GradientSlot& slot);
   void begin_round();
   enum class End { reduced, given_up };

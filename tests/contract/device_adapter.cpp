@@ -32,7 +32,10 @@ class Staged {
  public:
   // `place`: where on the device; null: memory of its own.
   Staged(const cuda::RuntimePtr& runtime, Stream stream, std::size_t bytes, std::byte* place = nullptr)
-      : runtime_(runtime), stream_(stream), bytes_(bytes), pinned_(runtime, std::max<std::size_t>(bytes, 1)) {
+      : runtime_(runtime),
+        stream_(stream),
+        bytes_(bytes),
+        pinned_(runtime, stream.device, std::max<std::size_t>(bytes, 1)) {
     if (place == nullptr) own_.emplace(runtime, stream.device, std::max<std::size_t>(bytes, 1));
     place_ = place != nullptr ? place : own_->data();
   }

@@ -9,14 +9,14 @@ if(KOLO_HAVE_MPI)
     add_test(NAME contract.hierarchical_on_${hosts}_hosts
       COMMAND ${once} ${hosts} 10gbit 4 $<TARGET_FILE:contract.hierarchical_processes> --gtest_filter=*/real)
     set_tests_properties(contract.hierarchical_on_${hosts}_hosts PROPERTIES
-      LABELS "contract;mpi" SKIP_RETURN_CODE 77 TIMEOUT 120 PROCESSORS 2)
+      LABELS "contract;mpi" SKIP_RETURN_CODE 77 TIMEOUT 120)
   endforeach()
   set_tests_properties(contract.two_hosts PROPERTIES
-    LABELS "contract;mpi" SKIP_RETURN_CODE 77 TIMEOUT 120 PROCESSORS 2)
+    LABELS "contract;mpi" SKIP_RETURN_CODE 77 TIMEOUT 120)
   foreach(network tcp mpi)
     add_test(NAME contract.three_hosts.${network}
       COMMAND ${once} 3 1gbit 4 $<TARGET_FILE:kolo_program> perf allreduce --min 8 --max 1M --iterations 3)
     set_tests_properties(contract.three_hosts.${network} PROPERTIES ENVIRONMENT KOLO_NETWORK=${network}
-      LABELS "contract;mpi" SKIP_RETURN_CODE 77 TIMEOUT 120 PROCESSORS 2)
+      LABELS "contract;mpi" SKIP_RETURN_CODE 77 TIMEOUT 120)
   endforeach()
 endif()

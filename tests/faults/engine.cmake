@@ -8,6 +8,7 @@ if(KOLO_HAVE_MPI)
       $<TARGET_FILE:engine_peer_killed> ${ranks} all
       named,named_running,first_round,before_contribute,before_finish,inside_round,communicator,communicator_running
       ${KOLO_MPIRUN})
-    set_tests_properties(faults.peer_killed.np${ranks} PROPERTIES TIMEOUT 300 LABELS "faults;mpi;slow" PROCESSORS 2)
+    set_tests_properties(faults.peer_killed.np${ranks} PROPERTIES TIMEOUT 300 LABELS "faults;mpi;slow" PROCESSORS 2 COST 15
+      RESOURCE_LOCK killed_jobs)
   endforeach()
 endif()

@@ -7,6 +7,6 @@ if(KOLO_HAVE_MPI)
     add_test(NAME faults.transport_peer_killed.${kind}
       COMMAND ${KOLO_MPIRUN} --enable-recovery -np 2 $<TARGET_FILE:transport_peer_killed> ${kind})
     set_tests_properties(faults.transport_peer_killed.${kind} PROPERTIES
-      TIMEOUT 60 LABELS "faults;mpi" PASS_REGULAR_EXPRESSION "rank 0 saw it in time")
+      TIMEOUT 60 LABELS "faults;mpi" RESOURCE_LOCK killed_jobs PASS_REGULAR_EXPRESSION "rank 0 saw it in time")
   endforeach()
 endif()

@@ -3,6 +3,8 @@
 
 gpu_check_test.py ROOT [PROGRAMS]: of the source tree; with the folder of the programs, script/gpu-check itself too.
 """
+import importlib.machinery
+import importlib.util
 import io
 import json
 import os
@@ -21,6 +23,14 @@ sys.dont_write_bytecode = True
 import gpu_parts  # noqa: E402
 import gpu_report  # noqa: E402
 import gpu_runner  # noqa: E402
+
+
+def load_script():
+    """script/gpu-check, which has no ending that Python knows."""
+    loader = importlib.machinery.SourceFileLoader("gpu_check", str(ROOT / "script/gpu-check"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
 
 
 def part(name, code, seconds=20, figures=False, **environment):
@@ -90,6 +100,47 @@ class Parts(unittest.TestCase):
         self.assertEqual([each.status for each in results], ["not run", "not run"])
 
 
+    def test_a_part_whose_tool_is_not_there_is_skipped(self):
+        lacking = gpu_parts.Part("memcheck", "", ["/no/such/compute-sanitizer", "x"], 5, tool="compute-sanitizer")
+        with_tool = part("racecheck", "print('ran')")
+        with_tool.tool = "compute-sanitizer"
+        results, log, said = self.run_parts([lacking, with_tool])
+        self.assertEqual([each.status for each in results], ["skipped", "passed"])
+        self.assertIn("memcheck: skipped: compute-sanitizer is not there", said)
+        self.assertIn("compute-sanitizer is not there", log)
+        self.assertIn("ran", log)
+
+    def test_parts_of_the_sanitizer_name_their_tool(self):
+        layout = gpu_parts.Layout(ROOT, pathlib.Path("/programs"), sys.executable, pathlib.Path("/torch"))
+        tools = {each.name: each.tool for each in gpu_parts.tests(layout) if each.tool}
+        self.assertEqual(tools, {"memcheck": "compute-sanitizer", "racecheck": "compute-sanitizer"})
+
+
+class Verdict(unittest.TestCase):
+    def verdict(self, *statuses):
+        """Exit status, and what is said."""
+        results = [gpu_runner.Result(f"part{number}", "", status, why="a reason") for number, status in enumerate(statuses)]
+        with redirect_stdout(io.StringIO()) as said:
+            try:
+                return load_script().verdict(results, "log.txt"), said.getvalue()
+            except SystemExit as end:
+                return end.code, said.getvalue()
+
+    def test_all_passed(self):
+        self.assertEqual(self.verdict("passed", "passed"), (0, "[gpu-check] PASSED\n"))
+
+    def test_a_failure_is_more_than_what_was_not_done(self):
+        for status in ("failed", "timed out", "missing"):
+            code, _ = self.verdict("passed", status, "skipped")
+            self.assertEqual(code, "[gpu-check] FAILED: part1; all output is in log.txt")  # sys.exit makes it a 1
+
+    def test_what_was_not_done_is_no_pass_and_no_failure(self):
+        for status in ("skipped", "not run"):
+            code, said = self.verdict("passed", status)
+            self.assertEqual(code, 3)
+            self.assertIn("NOT ALL DONE: part1 (a reason)", said)
+
+
 class Report(unittest.TestCase):
     def figures(self, records):
         result = gpu_runner.Result("bench", "made up", "passed", figures=records)
@@ -119,14 +170,16 @@ class Report(unittest.TestCase):
         launches = {"what": "launches a step", "way": "kolo", "kernels": 20.0, "copies": 1.0, "fills": 0.0, "step_ms": 1.5,
                     "kolo_kernels": {"kolo_pack": 4.0}}
         results = [gpu_runner.Result("bench", "made up", "passed", 1.5, figures=[launches]),
-                   gpu_runner.Result("nccl2", "ranks", "timed out", 240.0, "not over after 240 s")]
+                   gpu_runner.Result("nccl2", "ranks", "timed out", 240.0, "not over after 240 s"),
+                   gpu_runner.Result("memcheck", "tool", "skipped", why="compute-sanitizer is not there")]
         with tempfile.TemporaryDirectory() as folder:
             text = gpu_report.write(pathlib.Path(folder), {"gpu": "none", "kolo": "v1"}, results)
             written = json.loads(pathlib.Path(f"{folder}/report.json").read_text(encoding="utf-8"))
             self.assertEqual(text, pathlib.Path(f"{folder}/report.md").read_text(encoding="utf-8"))
-        self.assertEqual([each["status"] for each in written["parts"]], ["passed", "timed out"])
+        self.assertEqual([each["status"] for each in written["parts"]], ["passed", "timed out", "skipped"])
         self.assertEqual(written["figures"][0]["value"], 20.0)
-        for wanted in ("| kolo | v1 |", "1 of 2 parts passed", "**timed out**: not over after 240 s", "kolo_pack"):
+        for wanted in ("| kolo | v1 |", "1 of 3 parts passed, 1 failed, 1 were not done", "**timed out**: not over after 240 s",
+                       "**skipped**: compute-sanitizer is not there", "kolo_pack"):
             self.assertIn(wanted, text)
 
 

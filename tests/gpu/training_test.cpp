@@ -61,7 +61,7 @@ TEST_P(GpuTraining, EndsWhereTheCpuEnds) {
 }
 
 std::string name_of_case(const testing::TestParamInfo<Case>& it) {
-  const std::string rules[] = {"sgd", "fused_sgd", "adamw"};
+  const std::string rules[] = {"sgd", "fused_sgd", "adamw", "fused_adamw"};
   return rules[static_cast<int>(it.param.rule)] + (it.param.type == torch::kFloat64 ? "_f64" : "_f32");
 }
 
@@ -69,7 +69,8 @@ INSTANTIATE_TEST_SUITE_P(All, GpuTraining,
                          testing::Values(Case{Rule::sgd, torch::kFloat64, 1e-9}, Case{Rule::sgd, torch::kFloat32, 1e-4},
                                          Case{Rule::fused_sgd, torch::kFloat32, 1e-4},
                                          Case{Rule::adamw, torch::kFloat64, 1e-9},
-                                         Case{Rule::adamw, torch::kFloat32, 1e-2}),
+                                         Case{Rule::adamw, torch::kFloat32, 1e-2},
+                                         Case{Rule::fused_adamw, torch::kFloat32, 1e-2}),
                          name_of_case);
 
 }  // namespace

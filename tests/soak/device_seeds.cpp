@@ -1,5 +1,5 @@
-// Schedules of simulated devices under training steps: 2 to 4 ranks, on one host and on several, reduced by NCCL and, a
-// third of them, by the hosts.
+// Schedules of simulated devices under training steps: 2 to 4 ranks, on one host and on several, reduced by NCCL, by
+// the hosts, and in two steps.
 #include "multirank/device/training.h"
 #include "soak/seeds.h"
 
@@ -12,9 +12,12 @@ void check_schedule(std::uint32_t seed) {
   options.seed = seed + 1U;
   constexpr CoordinatorMode kModes[] = {CoordinatorMode::automatic, CoordinatorMode::always, CoordinatorMode::never};
   options.config = small_buckets(kModes[random() % 3]);
-  if (random() % 3 == 0) options.config.device_reduction = DeviceReduction::host;
+  constexpr DeviceReduction kReductions[] = {DeviceReduction::automatic, DeviceReduction::host,
+                                             DeviceReduction::hierarchical, DeviceReduction::mixed};
+  options.config.device_reduction = kReductions[random() % 4];
+  if (device_reductions().size() == 1) options.config.device_reduction = DeviceReduction::host;  // there is no NCCL
   const auto ranks = 2 + random() % 3;
-  const bool several_hosts = random() % 4 == 0;
+  const bool several_hosts = random() % 2 == 0;
   for (std::uint_fast32_t rank = 0; rank < ranks; ++rank) {
     options.hosts.push_back(several_hosts ? static_cast<int>(rank / 2) : 0);
   }

@@ -136,6 +136,7 @@ class FakeEngine final : public Engine {
     last = reducer.get();
     return reducer;
   }
+  std::unique_ptr<StepLauncher> make_step_launcher() override { return nullptr; }
   void fail_round(const std::exception& error) noexcept override {
     log->failures.emplace_back(error.what());
     last->fail();

@@ -22,7 +22,7 @@ namespace kolo::test {
 constexpr int kSteps = 10;
 constexpr std::int64_t kBatch = 4;  // a rank
 
-enum class Rule { sgd, fused_sgd, adamw };
+enum class Rule { sgd, fused_sgd, adamw, fused_adamw };
 
 // A generator of its own: the global one is shared by ranks that are threads.
 inline at::Tensor noise(std::uint64_t seed, std::vector<std::int64_t> sizes, at::ScalarType type) {
@@ -50,15 +50,18 @@ inline torch::nn::Sequential make_model(at::ScalarType type) {
 
 inline std::shared_ptr<torch::optim::Optimizer> make_optimizer(Rule rule, std::vector<at::Tensor> parameters) {
   const auto sgd = torch::optim::SGDOptions(0.1).momentum(0.9).weight_decay(1e-3);
+  const torch::optim::AdamWOptions adamw(1e-2);
   switch (rule) {
     case Rule::sgd:
       return std::make_shared<torch::optim::SGD>(std::move(parameters), sgd);
     case Rule::fused_sgd:
       return std::make_shared<FusedSGD>(std::move(parameters), sgd);
     case Rule::adamw:
+      return std::make_shared<torch::optim::AdamW>(std::move(parameters), adamw);
+    case Rule::fused_adamw:
       break;
   }
-  return std::make_shared<torch::optim::AdamW>(std::move(parameters), torch::optim::AdamWOptions(1e-2));
+  return std::make_shared<FusedAdamW>(std::move(parameters), adamw);
 }
 
 // Batch of `rank` at `step`; the union over ranks is the concatenation.
@@ -168,6 +171,6 @@ struct Precision {
   double tolerance;
 };
 inline const Precision kPrecisions[] = {{torch::kFloat64, 1e-9}, {torch::kFloat32, 1e-5}};
-inline constexpr Rule kRules[] = {Rule::sgd, Rule::fused_sgd, Rule::adamw};
+inline constexpr Rule kRules[] = {Rule::sgd, Rule::fused_sgd, Rule::adamw, Rule::fused_adamw};
 
 }  // namespace kolo::test

@@ -15,6 +15,6 @@ if(TARGET imagenet_trainer)
   foreach(case json resume folder alone amp device)
     add_test(NAME trainer.${case} COMMAND python3 ${CMAKE_CURRENT_LIST_DIR}/trainer_run.py ${case}
       $<TARGET_FILE:imagenet_resnet50> ${KOLO_MPIRUN})
-    set_tests_properties(trainer.${case} PROPERTIES TIMEOUT 300 LABELS "training;mpi" PROCESSORS 2)
+    set_tests_properties(trainer.${case} PROPERTIES TIMEOUT 300 LABELS "training;mpi" PROCESSORS 2 COST 15)
   endforeach()
 endif()

@@ -6,7 +6,7 @@ foreach(twin old_runtime incomplete_runtime)
   target_link_libraries(kolo_${twin} PRIVATE kolo_warnings)
 endforeach()
 kolo_test(unit.cuda LABELS unit LINK kolo_simulated_device SOURCES
-  ${folder}/kernel_test.cpp ${folder}/load_runtime_test.cpp ${folder}/memory_test.cpp ${folder}/runtime_test.cpp
+  ${folder}/identity_test.cpp ${folder}/kernel_test.cpp ${folder}/load_runtime_test.cpp ${folder}/memory_test.cpp ${folder}/runtime_test.cpp
   ${folder}/stream_test.cpp)
 target_compile_definitions(unit.cuda PRIVATE KOLO_TEST_RUNTIMES="${CMAKE_CURRENT_BINARY_DIR}/runtimes")
 add_dependencies(unit.cuda kolo_old_runtime kolo_incomplete_runtime)

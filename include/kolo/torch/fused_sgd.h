@@ -2,17 +2,26 @@
 // torch::optim::SGD in one pass over the memory.
 #include <torch/optim/sgd.h>
 
+#include "kolo/torch/fused_optimizer.h"
+
 namespace kolo {
 
 // SGD with momentum, dampening, weight decay and Nesterov: the numbers of torch::optim::SGD up to rounding, in about
 // half its time, because weight, momentum and gradient are each touched once. Options, state and saved form are those
 // of torch::optim::SGD, so checkpoints of one load into the other and schedules work unchanged. With one thread the
-// result does not depend on the processor; with several, large tensors go through torch's own kernel, and on devices
-// all of a parameter group do, in one call.
-class FusedSGD : public torch::optim::SGD {
+// result does not depend on the processor; with several, large tensors go through torch's own kernel.
+//
+// On a device, wrapped in a DistributedOptimizer: all fp32 tensors of a parameter group are updated by one launch of
+// kolo's kernel, in the stream that is current in step(), which reads the reduced gradients where they lie; to the bits
+// that one thread of the CPU computes. Other types, and an optimizer that is not wrapped: by one call of torch's fused
+// kernel.
+class FusedSGD : public torch::optim::SGD, public FusedOptimizer {
  public:
   using torch::optim::SGD::SGD;
   at::Tensor step(LossClosure closure = nullptr) override;
+
+ private:
+  [[nodiscard]] const torch::optim::Optimizer& optimizer() const noexcept override { return *this; }
 };
 
 }  // namespace kolo

@@ -26,11 +26,16 @@ struct GradScalerOptions {
 //   scaler.scale(loss).backward();
 //   scaler.unscale_(optimizer);       // only to clip or to look at gradients; it closes the round first
 //   clip_grad_norm_(parameters, 1);   // of true gradients, the same on all ranks
-//   scaler.step(optimizer);           // unscales if nobody has
+//   scaler.step(optimizer);           // unscales if nobody has; see below
 //   scaler.update();                  // once, when all optimizers have stepped
 //
 // Several backward passes of one step need the same scale: update() comes after the last. Weights are best kept in fp32
 // (autocast makes fp16 of them): gradients of fp16 weights lose to underflow again what scaling saved.
+//
+// Where step() is left to unscale, and the optimizer is one of kolo's (FusedOptimizer) whose steps are launched on a
+// device, gradients are only searched for what is not finite, and the scale is taken out within the update: the same
+// weights to the bit, a pass over memory less, and param.grad() stays scaled. Everywhere else it is unscaled
+// afterwards.
 //
 // The ranks decide together, by an allreduce of one flag in every step(). Gradients that kolo has reduced are alike on
 // all ranks, and so would each rank's own decision be. But not all are: a parameter that is not in the optimizer's
@@ -79,10 +84,14 @@ class GradScaler {
   GradScaler(const GradScalerOptions& options, Context* context);
   struct Stage {
     bool unscaled = false, stepped = false;
+    bool in_update = false;             // the update unscales
     std::uint64_t round = 0;            // of a DistributedOptimizer: how many had ended
     std::vector<at::Tensor> overflows;  // of each device: not 0 where something was not finite
   };
   void unscale(torch::optim::Optimizer& optimizer, Stage& stage) const;
+  [[nodiscard]] static bool search(torch::optim::Optimizer& optimizer, Stage& stage);
+  template <class Step>
+  void take(torch::optim::Optimizer& optimizer, const Step& step);
   bool overflowed(const Stage& stage) const;
   void close_round(DistributedOptimizer& optimizer);
   Stage& stage_for_step(torch::optim::Optimizer& optimizer);

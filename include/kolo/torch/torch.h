@@ -3,6 +3,8 @@
 #include "kolo/torch/broadcast.h"
 #include "kolo/torch/cuda.h"
 #include "kolo/torch/distributed_optimizer.h"
+#include "kolo/torch/fused_adamw.h"
+#include "kolo/torch/fused_optimizer.h"
 #include "kolo/torch/fused_sgd.h"
 #include "kolo/torch/grad_scaler.h"
 #include "kolo/torch/ops.h"

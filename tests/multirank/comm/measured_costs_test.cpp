@@ -110,6 +110,31 @@ TEST(MeasuringCosts, EndsAtTheDeadlineWhenARankStaysAway) {
   });
 }
 
+// As where a container's /dev/shm is too small.
+class NoMemory final : public transport::SharedMemory {
+ public:
+  explicit NoMemory(int local_rank) : local_rank_(local_rank) {}
+  [[nodiscard]] int local_rank() const noexcept override { return local_rank_; }
+  [[nodiscard]] int local_size() const noexcept override { return 2; }
+  [[nodiscard]] std::unique_ptr<transport::SharedRegion> allocate(std::size_t, std::chrono::milliseconds) override {
+    throw BackendError("no memory");
+  }
+
+ private:
+  int local_rank_;
+};
+
+TEST(MeasuringCosts, AHostWithoutSharedMemoryKeepsNobodyWaiting) {
+  Group group({{0, 1}, {2, 3}});
+  for (const int local : {0, 1}) group.shared[static_cast<std::size_t>(2 + local)] = std::make_unique<NoMemory>(local);
+  std::vector<comm::CostConstants> seen(4);
+  run_ranks(4, [&](int rank) { seen[static_cast<std::size_t>(rank)] = group.measure(rank); });
+  for (const auto& constants : seen) {
+    EXPECT_EQ(constants.sync_us, seen[0].sync_us);
+    EXPECT_EQ(constants.network.alpha_us, seen[0].network.alpha_us);
+  }
+}
+
 TEST(MeasuringCosts, AContextDoesItWhenAsked) {
   std::mutex mutex;
   std::vector<std::string> lines;

@@ -19,13 +19,17 @@ class Lines {
     return [this](LogLevel level, std::string_view line) {
       const std::scoped_lock lock(lock_);
       if (level == LogLevel::warn) warnings_.emplace_back(line);
+      if (line.find("CUDA runtime") != std::string_view::npos) introductions_.emplace_back(line);
     };
   }
   [[nodiscard]] std::vector<std::string> warnings() const { return warnings_; }
+  // Of devices, where a world begins with them.
+  [[nodiscard]] std::vector<std::string> introductions() const { return introductions_; }
 
  private:
   std::mutex lock_;
   std::vector<std::string> warnings_;
+  std::vector<std::string> introductions_;
 };
 
 Config asking_for(DeviceReduction reduction) {
@@ -70,6 +74,42 @@ TEST(DeviceChoice, OneRankWithoutNcclMeansTheHostsForAllAndOneWarning) {
   EXPECT_EQ(trained_over_nccl({.hosts = one_host(3), .config = config, .without_nccl = {{1, reason}}}), 0);
   EXPECT_THAT(lines.warnings(), ElementsAre(AllOf(HasSubstr("no NCCL on rank 1"), HasSubstr(reason),
                                                   HasSubstr("by the hosts"), HasSubstr("KOLO_DEVICE_REDUCTION"))));
+}
+
+TEST(DeviceChoice, DevicesAreIntroducedOnceByEachHost) {
+  for (const auto reduction : device_reductions()) {
+    Lines lines;
+    auto config = asking_for(reduction);
+    config.log_sink = lines.sink();
+    (void)trained_over_nccl({.hosts = {0, 0, 1}, .config = config});
+    const char* const by = reduction == DeviceReduction::host ? "reduced by the hosts" : "NCCL 2.28.9";
+    EXPECT_THAT(
+        lines.introductions(),
+        testing::UnorderedElementsAre(AllOf(HasSubstr("ranks 0, 1 on"),
+                                            HasSubstr("2 x Simulated device, 1.0 GiB (0000:01:00.0, "
+                                                      "0000:02:00.0), peer access between all"),
+                                            HasSubstr("driver for CUDA 13.0"), HasSubstr(by)),
+                                      AllOf(HasSubstr("rank 2 on"), HasSubstr("1 x Simulated device"), HasSubstr(by))));
+  }
+  Lines lines;
+  auto config = asking_for(DeviceReduction::automatic);
+  config.log_sink = lines.sink();
+  (void)trained_over_nccl({.hosts = one_host(1), .config = config});
+  EXPECT_THAT(lines.introductions(), ElementsAre(HasSubstr("a single rank")));
+}
+
+TEST(DeviceChoice, TheLaneHasThePriorityThatIsAskedFor) {
+  for (const auto priority : {StreamPriority::high, StreamPriority::normal}) {
+    DeviceWorld world({one_host(1)});
+    world.run([&](Context& context) {
+      Config config = context.config();
+      config.stream_priority = priority;
+      const telemetry::Logger logger(LogLevel::error, config.log_sink);
+      const auto find = [&] { return world.devices(); };
+      const auto lane = runtime::make_lane(find, 0, {&context.placement(), &config, &context.engine(), &logger});
+      EXPECT_EQ(world.device().priority(lane->stream().handle) < 0, priority == StreamPriority::high);
+    });
+  }
 }
 
 TEST(DeviceChoice, HostsThatWereAskedForNeedNoNcclAndNoWarning) {

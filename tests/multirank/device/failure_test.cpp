@@ -1,6 +1,10 @@
 // What the device path does when ranks differ, fail or leave, whoever reduces.
 #include <gmock/gmock.h>
 
+#include <atomic>
+#include <thread>
+
+#include "multirank/device/gate.h"
 #include "multirank/device/trainer.h"
 #include "multirank/device/training.h"
 #include "support/sanitizers.h"
@@ -105,6 +109,63 @@ TEST_P(DeviceFailures, AnExceptionThatTakesTheGradientsAwayReachesTheOthers) {
     });
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
+}
+
+// The engine ends a round in which the program has not been: it may still be reading the last results, and its stream
+// is waited for before their memory goes.
+TEST_P(DeviceFailures, ResultsMayBeReadBesideARoundThatFails) {
+  DeviceWorld world(ranks(2));
+  world.run([&](Context& context) {
+    Gate gate(world.device());
+    Trainer trainer(world, context);
+    trainer.step(1);
+    trainer.synchronize();
+    const auto last = trainer.reducer->gradient(1);
+    const auto fail = [&] {
+      if (context.rank() == 1) throw std::runtime_error("a bad batch");
+      const std::vector<float> one{1.0F};
+      context.engine().submit(allreduce("metric", one, nullptr)).wait();
+    };
+    EXPECT_THROW(context.run(fail), std::runtime_error);
+    gate.put_into(trainer.model.user());
+    const auto found = trainer.model.use(last);
+    trainer.backward(3);
+    for (int i = 0; i < 100; ++i) context.engine().progress();
+    gate.open();
+    trainer.reducer->finish(trainer.model.user());
+    trainer.synchronize();
+    EXPECT_EQ(far_from(1, *found), 0);
+  });
+}
+
+// The round has not quite begun on the rank whose device refuses: the others are told all the same.
+TEST_P(DeviceFailures, ADeviceThatRefusesWhenARoundBeginsIsAFailureOfThatRound) {
+  DeviceWorld world(ranks(2));
+  std::atomic<bool> refused = false;
+  world.run([&](Context& context) {
+    Trainer trainer(world, context);
+    trainer.step(1);
+    trainer.synchronize();
+    context.communicator().barrier(20s);
+    if (context.rank() == 0) {
+      const auto train = [&] {
+        world.device().fail("event_record", 999);
+        try {
+          trainer.step(2);
+        } catch (const BackendError&) {
+          refused = true;
+          throw;
+        }
+      };
+      EXPECT_THROW(context.run(train), BackendError);
+    } else {
+      while (!refused) std::this_thread::yield();
+      EXPECT_THROW(context.run([&] { trainer.step(2); }), PeerFailedError);
+    }
+    auto found = trainer.step(3);
+    trainer.synchronize();
+    EXPECT_EQ(far_from(3, *found), 0);
+  });
 }
 
 TEST_P(DeviceFailures, ARankThatLeavesInsteadOfARoundIsLost) {

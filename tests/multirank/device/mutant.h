@@ -9,8 +9,8 @@
 
 namespace kolo::test {
 
-// Who waits for whom, by what their streams are for. The lane is kolo's own.
-enum class Role { lane, backward, user };
+// Who waits for whom, by what their streams are for. The lane is kolo's own, and so are those of copies.
+enum class Role { lane, backward, user, copies_out, copies_in };
 struct Wait {
   Role later;
   Role earlier;
@@ -33,7 +33,13 @@ class Mutant {
     const std::scoped_lock lock(lock_);
     roles_[stream] = role;
   }
+  // From now on: launches in streams of this role go to the default stream.
+  void misplace_launches(Role role) {
+    const std::scoped_lock lock(lock_);
+    misplaced_ = role;
+  }
   [[nodiscard]] int left_out() const { return count_; }
+  [[nodiscard]] int misplaced() const { return misplaced_count_; }
 
   // `real` outlives this.
   [[nodiscard]] cuda::RuntimeApi over(const cuda::RuntimeApi& real) {
@@ -45,6 +51,10 @@ class Mutant {
     api.stream_wait_event = [](cuda::StreamHandle stream, cuda::EventHandle event, unsigned flags) {
       return instance_->wait(stream, event, flags);
     };
+    api.launch = [](const void* kernel, cuda::Dim3 grid, cuda::Dim3 block, void** arguments, std::size_t bytes,
+                    cuda::StreamHandle stream) {
+      return instance_->real_.launch(kernel, grid, block, arguments, bytes, instance_->place_of(stream));
+    };
     return api;
   }
 
@@ -52,6 +62,12 @@ class Mutant {
   Role role_of(cuda::StreamHandle stream) const {
     const auto found = roles_.find(stream);
     return found == roles_.end() ? Role::lane : found->second;
+  }
+  cuda::StreamHandle place_of(cuda::StreamHandle stream) {
+    const std::scoped_lock lock(lock_);
+    if (!misplaced_ || role_of(stream) != *misplaced_) return stream;
+    ++misplaced_count_;
+    return nullptr;
   }
   cuda::Status record(cuda::EventHandle event, cuda::StreamHandle stream) {
     {
@@ -77,11 +93,14 @@ class Mutant {
   std::map<cuda::StreamHandle, Role> roles_;
   std::map<cuda::EventHandle, Role> recorded_in_;
   std::optional<Wait> left_out_;
+  std::optional<Role> misplaced_;
   int count_ = 0;
+  int misplaced_count_ = 0;
 };
 
 inline std::string_view name_of(Role role) {
-  return role == Role::lane ? "the lane" : role == Role::backward ? "backward" : "the user";
+  constexpr std::string_view kNames[] = {"the lane", "backward", "the user", "the copies out", "the copies in"};
+  return kNames[static_cast<std::size_t>(role)];
 }
 
 }  // namespace kolo::test

@@ -41,6 +41,25 @@ TEST(DeviceNccl, FinishWaitsForHostsAndNotForDevices) {
   });
 }
 
+// The other one is in NCCL by then, for the memory of a bucket, and holds its lock.
+TEST(DeviceNccl, ARankThatCannotMakeABucketKeepsNobodyWaiting) {
+  auto config = quick();
+  config.bucket_bytes = 4096;
+  DeviceWorld world({.hosts = one_host(2), .seed = 1, .config = config});
+  world.run([&](Context& context) {
+    Trainer trainer(world, context, {100, 3000, 7, 2000, 900});
+    context.communicator().barrier(20s);
+    if (context.rank() == 0) world.device().fail("event_create", 2);
+    context.communicator().barrier(20s);
+    try {
+      trainer.step(1);
+      ADD_FAILURE() << "rank " << context.rank() << " was not told";
+    } catch (const BackendError& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("cudaEventCreate"));
+    }
+  });
+}
+
 // NCCL says so only some time after the call; then every rank has an error, on its host, and no device waits.
 TEST(DeviceNccl, AnErrorOfNcclEndsTheGroup) {
   auto config = quick();

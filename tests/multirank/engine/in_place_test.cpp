@@ -198,6 +198,23 @@ TEST(InPlaceOnce, ANewPlanHasNewMemoryAndTheOldStaysWhileItIsUsed) {
   });
 }
 
+// What was contributed to the round that was sent twice may lie in it.
+TEST(InPlaceOnce, TheOldMemoryGoesWhenTheNextRoundBegins) {
+  run_world(2, config(), [](Context& context) {
+    auto reducer = context.engine().make_reducer(table(), in_place());
+    reducer->finish();
+    const std::weak_ptr<GradientMemory> old = reducer->memory();
+    reducer->change_table(table({5, 3000}));
+    reducer->finish();
+    EXPECT_FALSE(old.expired());
+    const std::vector<float> ones(3000, 1.0F);
+    reducer->contribute(0, ones.data());
+    EXPECT_TRUE(old.expired());
+    reducer->finish();
+    EXPECT_THAT(result(*reducer, 0), testing::Each(1.0F));
+  });
+}
+
 TEST(InPlaceOnce, AFailedRoundEndsAndTheNextOneWorks) {
   run_world(3, config(), [](Context& context) {
     auto reducer = context.engine().make_reducer(table(), in_place(ReduceOp::sum));

@@ -5,12 +5,8 @@
 #include <barrier>
 #include <cstring>
 
-#include "comm/make.h"
-#include "engine/engine_impl.h"
-#include "multirank/engine/world.h"
-#include "telemetry/counters.h"
+#include "multirank/engine/node.h"
 #include "transport/faulty.h"
-#include "transport/make.h"
 
 namespace kolo::test {
 namespace {
@@ -20,42 +16,6 @@ using namespace std::chrono_literals;
 constexpr int kRanks = 3;
 constexpr int kSteps = 12;
 constexpr std::size_t kCount = 30'000;
-
-// One rank's engine over messages alone, as between hosts.
-class Node {
- public:
-  Node(std::unique_ptr<transport::Transport> end, const Config& config) : config_(config), end_(std::move(end)) {
-    engine::EngineParts parts;
-    parts.placement.rank = parts.placement.local_rank = end_->rank();
-    parts.placement.size = parts.placement.local_size = end_->size();
-    parts.config = &config_;
-    parts.transport = end_.get();
-    parts.communicators = [this] { return communicator(); };
-    parts.counters = &counters_;
-    parts.log = [](LogLevel, std::string_view) {};
-    engine_ = engine::EngineImpl::make(std::move(parts));
-  }
-  [[nodiscard]] engine::EngineImpl& engine() { return *engine_; }
-  [[nodiscard]] Rank rank() const { return end_->rank(); }
-
- private:
-  std::unique_ptr<Communicator> communicator() {
-    comm::AlgorithmicParts parts;
-    parts.transport = end_.get();
-    parts.counters = &counters_;
-    parts.first_tag = next_tag_;
-    parts.tag_count = 1U << 12;
-    parts.ring_segment_bytes = 8192;
-    next_tag_ += parts.tag_count;
-    return comm::make_algorithmic(parts);
-  }
-
-  Config config_;
-  telemetry::Counters counters_;
-  std::unique_ptr<transport::Transport> end_;
-  transport::Tag next_tag_ = 1U << 12;
-  std::shared_ptr<engine::EngineImpl> engine_;  // last: it uses the others
-};
 
 bool all_are(std::span<const std::byte> bytes, float wanted) {
   std::vector<float> values(bytes.size() / sizeof(float));

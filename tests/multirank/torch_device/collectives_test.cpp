@@ -57,7 +57,7 @@ void expect_the_same(const TorchProgram& program) {
   }
 }
 
-// Torch's fused kernel updates weights of devices, kolo's those of the CPU: the same but for rounding.
+// Before it is wrapped torch's fused kernel updates weights of devices: what kolo's has on the CPU but for rounding.
 TEST(TorchDeviceCollectives, BeginTogetherAndTrainAsOnTheCpu) { expect_the_same(begin_together); }
 
 TEST(TorchDeviceCollectives, OperationsByNameAreReadyWhereTheyAreWaitedFor) { expect_the_same(named_operations); }

@@ -2,6 +2,7 @@
 // a race, whatever the order in which things run.
 #include <gmock/gmock.h>
 
+#include "kolo/torch/fused_sgd.h"
 #include "multirank/device/mutant.h"
 #include "multirank/torch_device/trainee.h"
 
@@ -13,14 +14,17 @@ struct Omission {
   std::optional<Wait> wait{};  // a wait of kolo's
   bool records = false;        // gradients are not recorded for the stream that is behind their last reader
   bool streams = false;        // the default stream is taken for the current one
+  bool fused = false;          // kolo's kernel updates the weights
+  bool misplaced = false;      // and is launched in the default stream
 };
 
 // Backward in one stream, updates in another.
+template <class Optimizer>
 struct Rank {
-  Rank(Place& place, Mutant& mutant) : trainee(place), backward(place.side()), user(place.side()) {
+  Rank(Place& place, Mutant& mutant) : trainee(place), main(place.main()), backward(place.side()), user(place.side()) {
     mutant.set_role(backward.handle(), Role::backward);
     mutant.set_role(user.handle(), Role::user);
-    user.wait_for(place.main());
+    user.wait_for(main);
   }
   void step(int number, bool contributes) {
     backward.wait_for(user);
@@ -33,12 +37,15 @@ struct Rank {
     trainee.optimizer.step();
     trainee.optimizer.zero_grad();
   }
+  // With the default stream, to which mutants move what belongs to the others.
   void synchronize() const {
+    main.synchronize();
     backward.synchronize();
     user.synchronize();
   }
 
-  Trainee trainee;
+  TraineeOf<Optimizer> trainee;
+  UserStream main;
   UserStream backward;
   UserStream user;
 };
@@ -46,8 +53,9 @@ struct Rank {
 // Three steps on two ranks; in the second one rank 1 has no gradient, and so nothing of its own to wait for. What a
 // host happens to see orders nothing in them, as that would hide what is missing; a step before, in which memory is
 // made and cleared, is whole.
+template <class Optimizer>
 void train(Place& place, SimulatedDevice& device, TorchDevice& torch_device, Mutant& mutant, const Omission& omission) {
-  Rank it(place, mutant);
+  Rank<Optimizer> it(place, mutant);
   it.step(0, true);
   it.synchronize();
   place.context.communicator().barrier(std::chrono::seconds(20));
@@ -55,6 +63,7 @@ void train(Place& place, SimulatedDevice& device, TorchDevice& torch_device, Mut
     device.set_polls_order(false);
     if (omission.wait) mutant.leave_out(*omission.wait);
     if (omission.records) torch_device.ignore_records();
+    if (omission.misplaced) mutant.misplace_launches(Role::user);
     if (omission.streams) torch_device.hand_out_default_streams();
   }
   place.context.communicator().barrier(std::chrono::seconds(20));
@@ -65,6 +74,7 @@ void train(Place& place, SimulatedDevice& device, TorchDevice& torch_device, Mut
 struct Found {
   std::vector<Violation> violations;
   int left_out = 0;
+  int misplaced = 0;
 };
 
 Found found_with(const Omission& omission, DeviceReduction reduction, std::uint64_t seed) {
@@ -77,10 +87,11 @@ Found found_with(const Omission& omission, DeviceReduction reduction, std::uint6
     TorchDevice torch_device(world.device());
     world.run([&](Context& context) {
       Place place(context, torch_device);
-      train(place, world.device(), torch_device, mutant, omission);
+      const auto body = omission.fused ? train<FusedSGD> : train<torch::optim::SGD>;
+      body(place, world.device(), torch_device, mutant, omission);
     });
   }
-  return {world.device().take_violations(), mutant.left_out()};
+  return {world.device().take_violations(), mutant.left_out(), mutant.misplaced()};
 }
 
 const Omission kOmissions[] = {
@@ -88,7 +99,10 @@ const Omission kOmissions[] = {
     {.name = "TheLaneDoesNotWaitForWhoReadsTheLastResults", .wait = Wait{Role::lane, Role::user}},
     {.name = "TheUpdateDoesNotWaitForTheLane", .wait = Wait{Role::user, Role::lane}},
     {.name = "GradientsAreNotRecorded", .records = true},
-    {.name = "StreamsAreTheWrongOnes", .streams = true}};
+    {.name = "StreamsAreTheWrongOnes", .streams = true},
+    {.name = "TheLaneDoesNotWaitForAFusedUpdate", .wait = Wait{Role::lane, Role::user}, .fused = true},
+    {.name = "AFusedUpdateDoesNotWaitForTheLane", .wait = Wait{Role::user, Role::lane}, .fused = true},
+    {.name = "AFusedUpdateIsInTheWrongStream", .fused = true, .misplaced = true}};
 
 std::string name_of(DeviceReduction reduction) { return reduction == DeviceReduction::host ? "Host" : "Nccl"; }
 
@@ -104,6 +118,7 @@ TEST_P(BindingMutation, IsFoundWhateverTheOrder) {
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     const Found found = found_with(omission, reduction, seed);
     EXPECT_EQ(found.left_out > 0, omission.wait.has_value());
+    EXPECT_EQ(found.misplaced > 0, omission.misplaced);
     EXPECT_THAT(found.violations, testing::Contains(testing::Field(&Violation::fault, Fault::race))) << "seed " << seed;
   }
 }
@@ -114,8 +129,10 @@ INSTANTIATE_TEST_SUITE_P(Reductions, NoBindingMutation, testing::ValuesIn(device
 
 TEST_P(NoBindingMutation, WithEverythingNothingIsFound) {
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    const Found found = found_with({}, GetParam(), seed);
-    EXPECT_TRUE(found.violations.empty()) << "seed " << seed << ": " << found.violations.front().text;
+    for (const bool fused : {false, true}) {
+      const Found found = found_with({.name = "nothing", .fused = fused}, GetParam(), seed);
+      EXPECT_TRUE(found.violations.empty()) << "seed " << seed << ": " << found.violations.front().text;
+    }
   }
 }
 

@@ -9,11 +9,12 @@ namespace kolo::test {
 inline constexpr int kSteps = 3;
 
 // A rank's net, its optimizer, and its batches.
-struct Trainee {
-  explicit Trainee(Place& place, std::uint64_t seed = 1, DistributedOptions options = small_buckets_of_tensors())
+template <class Optimizer>
+struct TraineeOf {
+  explicit TraineeOf(Place& place, std::uint64_t seed = 1, DistributedOptions options = small_buckets_of_tensors())
       : net(place.device, seed),
         optimizer(place.context,
-                  std::make_shared<torch::optim::SGD>(net.parameters(), torch::optim::SGDOptions(0.1).momentum(0.9)),
+                  std::make_shared<Optimizer>(net.parameters(), torch::optim::SGDOptions(0.1).momentum(0.9)),
                   net.named(), options),
         rank(place.context.rank()) {}
 
@@ -24,6 +25,7 @@ struct Trainee {
   DistributedOptimizer optimizer;
   int rank;
 };
+using Trainee = TraineeOf<torch::optim::SGD>;
 
 // `body` in `side`, behind what is in `main` by now; what follows in `main` comes after it.
 template <class Body>

@@ -40,6 +40,7 @@ struct SimulatedStream {
   bool blocking = false;  // ordered with the default stream
   bool destroyed = false;
   bool capturing = false;
+  int priority = 0;  // noted only
   std::deque<Entry> queue;
   std::uint64_t issued = 0;
   std::uint64_t done = 0;

@@ -59,11 +59,14 @@ Result NcclCore::state(SimulatedComm& comm) {
     return Result::in_progress;
   }
   for (PendingLaunch& each : std::exchange(comm.pending, {})) launch(comm, std::move(each));
+  if (!make_windows(comm)) return Result::in_progress;
+  if (comm.error != Result::success) return comm.error;  // found with the windows
+  if (comm.life == SimulatedComm::Life::revoked && !comm.queued.empty()) return Result::in_progress;
   if (comm.life == SimulatedComm::Life::finalizing) {
     const auto& ranks = comm.world->ranks;
     const bool all = std::all_of(ranks.begin(), ranks.end(),
                                  [](const auto& each) { return each->life != SimulatedComm::Life::live; });
-    if (!all || comm.queued != 0) return Result::in_progress;
+    if (!all || !comm.queued.empty()) return Result::in_progress;
   }
   return comm.error;
 }
@@ -74,12 +77,18 @@ Result NcclCore::submit(SimulatedComm& comm, PendingLaunch launched_calls) {
     return Result::invalid_usage;
   }
   if (comm.error != Result::success) return comm.error;
+  if (comm.life != SimulatedComm::Life::live) {
+    report("a collective of rank " + std::to_string(comm.rank) + " after the communicator was revoked or finalized");
+    return Result::invalid_usage;
+  }
   comm.pending.push_back(std::move(launched_calls));
   comm.polls = static_cast<int>(random() % 3);
   return Result::in_progress;
 }
 
-int NcclCore::algorithm_of(const NcclCall& call) const {
+// NCCL's kernels for windows come first: no tuner is asked.
+int NcclCore::algorithm_of(const SimulatedComm& comm, const NcclCall& call) const {
+  if (in_windows(comm, call)) return kSymmetricAlgorithm;
   constexpr int kAlgorithms = 7;
   constexpr int kProtocols = 3;
   std::array<std::array<float, kProtocols>, kAlgorithms> table{};
@@ -126,7 +135,7 @@ void NcclCore::check_fit(const Meeting& meeting, int side, World& world) {
 Part NcclCore::join(SimulatedComm& comm, NcclCall call) {
   if (call.kind == CallKind::send || call.kind == CallKind::receive) return join_transfer(comm, call);
   if (call.kind == CallKind::all_reduce) {
-    call.algorithm = algorithm_of(call);
+    call.algorithm = algorithm_of(comm, call);
     ++launched[call.algorithm];
   }
   World& world = *comm.world;
@@ -174,7 +183,7 @@ void NcclCore::launch(SimulatedComm& comm, PendingLaunch group) {
   for (NcclCall& call : group.calls) parts->push_back(join(comm, call));
   const auto self = std::find_if(comms.begin(), comms.end(), [&](const auto& each) { return each.get() == &comm; });
   Operation operation;
-  operation.what = std::string(name_of(group.calls[0].kind)) + " (launch " + std::to_string(comm.launches++) +
+  operation.what = std::string(name_of(group.calls[0].kind)) + " (launch " + std::to_string(comm.launches) +
                    " of rank " + std::to_string(comm.rank) + " in communicator " + std::to_string(comm.world->number) +
                    ")";
   for (const NcclCall& call : group.calls) {
@@ -186,18 +195,22 @@ void NcclCore::launch(SimulatedComm& comm, PendingLaunch group) {
   operation.arrived = [parts] {
     for (const Part& part : *parts) part.meeting->arrive(part.side);
   };
-  operation.ready = [parts, own = *self] {
-    return own->life == SimulatedComm::Life::aborted ||
+  const auto ended = [](const SimulatedComm& own) {
+    return own.life == SimulatedComm::Life::aborted || own.life == SimulatedComm::Life::revoked;
+  };
+  operation.ready = [parts, ended, own = *self] {
+    return ended(*own) ||
            std::all_of(parts->begin(), parts->end(), [](const Part& part) { return part.meeting->ready(); });
   };
-  operation.run = [parts, own = *self] {
-    --own->queued;
-    if (own->life == SimulatedComm::Life::aborted) return;
+  const std::size_t number = comm.launches++;
+  operation.run = [parts, ended, number, own = *self] {
+    own->queued.erase(number);
+    if (ended(*own)) return;
     for (const Part& part : *parts) part.meeting->run(part.side);
   };
-  operation.waits_on = [parts, own = *self] {
+  operation.waits_on = [parts, ended, own = *self] {
     std::vector<OperationId> found;
-    if (own->life == SimulatedComm::Life::aborted) return found;
+    if (ended(*own)) return found;
     for (const Part& part : *parts) part.meeting->wait_list(part.side, found);
     return found;
   };
@@ -206,14 +219,15 @@ void NcclCore::launch(SimulatedComm& comm, PendingLaunch group) {
     for (const Part& part : *parts) text += part.meeting->missing();
     return text;
   };
-  ++comm.queued;
+  comm.queued[number] = operation.ranges;
   const OperationId id = device.enqueue(group.stream, std::move(operation));
   for (const Part& part : *parts) part.meeting->enqueued(part.side, id);
 }
 
-void NcclCore::abort(SimulatedComm& comm) {
-  comm.life = SimulatedComm::Life::aborted;
+void NcclCore::abort(SimulatedComm& comm, SimulatedComm::Life life) {
+  comm.life = life;
   comm.pending.clear();
+  comm.windows_asked = comm.windows_made;
   if (comm.world != nullptr) {
     for (const auto& meeting : comm.world->meetings) meeting->leave(comm.rank);
     for (const auto& [pair, open] : comm.world->transfers) {

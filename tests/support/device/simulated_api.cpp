@@ -131,21 +131,67 @@ Status device_attribute(int* value, cuda::Attribute attribute, int device) {
   });
 }
 
+Status device_properties(void* properties, int device) {
+  return call("device_properties", [&](DeviceCore& core, Held&) {
+    if (device < 0 || device >= core.options.devices) return kInvalidDevice;
+    auto& written = *static_cast<cuda::DeviceProperties*>(properties);
+    written = {};
+    std::snprintf(written.name, sizeof written.name, "Simulated device");
+    written.memory = core.options.memory;
+    return cuda::kSuccess;
+  });
+}
+
+std::string address_of(int device) {
+  char text[32];
+  std::snprintf(text, sizeof text, "0000:%02X:00.0", device + 1);
+  return text;
+}
+
 Status pci_bus_id(char* text, int length, int device) {
   return call("pci_bus_id", [&](DeviceCore& core, Held&) {
     if (device < 0 || device >= core.options.devices) return kInvalidDevice;
-    const int written = std::snprintf(text, static_cast<std::size_t>(length), "0000:%02X:00.0", device + 1);
+    const int written = std::snprintf(text, static_cast<std::size_t>(length), "%s", address_of(device).c_str());
     return written < length ? cuda::kSuccess : kInvalidValue;
   });
 }
 
-Status stream_priorities(int* least, int* greatest) {
-  return call("stream_priorities", [&](DeviceCore&, Held&) { return *least = 0, *greatest = -5, cuda::kSuccess; });
+Status device_at(int* device, const char* pci_bus_id) {
+  return call("device_at", [&](DeviceCore& core, Held&) {
+    for (int each = 0; each < core.options.devices; ++each) {
+      if (address_of(each) == pci_bus_id) return *device = each, cuda::kSuccess;
+    }
+    return kInvalidValue;
+  });
 }
 
-Status stream_create(cuda::StreamHandle* stream, unsigned flags, int) {
+Status peer_attribute(int* value, cuda::PeerAttribute attribute, int from, int to) {
+  return call("peer_attribute", [&](DeviceCore& core, Held&) {
+    const int devices = core.options.devices;
+    if (from < 0 || from >= devices || to < 0 || to >= devices || from == to) return kInvalidDevice;
+    const bool atomics = attribute == cuda::PeerAttribute::native_atomics;
+    *value = core.options.peer_access && (!atomics || core.options.native_atomics) ? 1 : 0;
+    return cuda::kSuccess;
+  });
+}
+
+constexpr int kLeastPriority = 0;
+constexpr int kGreatestPriority = -5;
+
+Status stream_priorities(int* least, int* greatest) {
+  return call("stream_priorities", [&](DeviceCore&, Held&) {
+    return *least = kLeastPriority, *greatest = kGreatestPriority, cuda::kSuccess;
+  });
+}
+
+Status stream_create(cuda::StreamHandle* handle, unsigned flags, int priority) {
   return call("stream_create", [&](DeviceCore& core, Held&) {
-    *stream = &core.streams.create(core.current_device(), (flags & cuda::kStreamNonBlocking) == 0);
+    if (priority > kLeastPriority || priority < kGreatestPriority) {
+      core.report(Fault::bad_call, "stream_create: there is no priority " + std::to_string(priority));
+    }
+    SimulatedStream& stream = core.streams.create(core.current_device(), (flags & cuda::kStreamNonBlocking) == 0);
+    stream.priority = priority;
+    *handle = &stream;
     return cuda::kSuccess;
   });
 }
@@ -277,7 +323,10 @@ cuda::RuntimeApi simulated_api() {
                        .get_device = get_device,
                        .set_device = set_device,
                        .device_attribute = device_attribute,
+                       .device_properties = device_properties,
                        .pci_bus_id = pci_bus_id,
+                       .device_at = device_at,
+                       .peer_attribute = peer_attribute,
                        .stream_priorities = stream_priorities,
                        .stream_create = stream_create,
                        .stream_destroy = stream_destroy,

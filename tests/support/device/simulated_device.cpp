@@ -177,6 +177,12 @@ void SimulatedDevice::set_capturing(cuda::StreamHandle stream, bool capturing) {
   if (SimulatedStream* const found = core_->stream(stream, "set_capturing")) found->capturing = capturing;
 }
 
+int SimulatedDevice::priority(cuda::StreamHandle stream) const {
+  const auto held = lock();
+  const SimulatedStream* const found = core_->stream(stream, "priority");
+  return found == nullptr ? 1 : found->priority;
+}
+
 std::vector<Violation> SimulatedDevice::violations() const {
   const auto held = lock();
   return core_->violations;

@@ -70,6 +70,9 @@ struct DeviceOptions {
   int devices = 1;
   std::uint64_t seed = 1;
   std::size_t memory = std::size_t{1} << 30;  // of one device; more is refused as a device refuses it
+  // What devices are said to have of each other; copies between them work in any case.
+  bool peer_access = true;
+  bool native_atomics = false;
   // Whether what a query has found to have passed comes before what the process enqueues from then on. It does, on a
   // device; but a program that orders by waits only has to be right without, and then no lucky poll hides a missing
   // one.
@@ -134,6 +137,7 @@ class SimulatedDevice {
   [[nodiscard]] int live_streams() const;
   [[nodiscard]] int live_events() const;
   void set_capturing(cuda::StreamHandle stream, bool capturing);
+  [[nodiscard]] int priority(cuda::StreamHandle stream) const;  // what it was made with
 
   [[nodiscard]] std::vector<Violation> violations() const;
   // These have been dealt with: the destructor does not fail the test for them.

@@ -22,7 +22,7 @@ SimulatedNccl::~SimulatedNccl() {
     ADD_FAILURE() << "simulated NCCL: " << core_->memory.size() << " buffers were not released";
 }
 
-nccl::NcclApi SimulatedNccl::api() const { return simulated_nccl_api(); }
+nccl::NcclApi SimulatedNccl::api() const { return simulated_nccl_api(core_->options.version); }
 
 void SimulatedNccl::break_rank(int rank, nccl::Result error, const std::string& text) {
   const auto held = core_->device.lock();

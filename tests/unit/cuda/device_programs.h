@@ -28,7 +28,7 @@ struct Rig {
   cuda::RuntimePtr runtime;
   cuda::DeviceBuffer x{runtime, 0, kBytes};
   cuda::DeviceBuffer y{runtime, 0, kBytes};
-  cuda::PinnedBuffer pinned{runtime, kBytes};
+  cuda::PinnedBuffer pinned{runtime, 0, kBytes};
   cuda::OwnStream a{runtime, 0};
   cuda::OwnStream b{runtime, 0};
   cuda::OwnStream c{runtime, 0};

@@ -36,7 +36,7 @@ TEST_F(Memory, IsOfTheDeviceThatWasAskedFor) {
 
 TEST_F(Memory, MovesWithItsOwner) {
   DeviceBuffer device(runtime_, 0, 100);
-  PinnedBuffer pinned(runtime_, 50);
+  PinnedBuffer pinned(runtime_, 0, 50);
   const std::byte* const data = device.data();
   {
     const DeviceBuffer moved(std::move(device));
@@ -51,7 +51,7 @@ TEST_F(Memory, MovesWithItsOwner) {
 
 TEST_F(Memory, OfNoBytesAsksNobody) {
   const DeviceBuffer device(runtime_, 0, 0);
-  const PinnedBuffer pinned(runtime_, 0);
+  const PinnedBuffer pinned(runtime_, 0, 0);
   const OwnStream stream(runtime_, 0);
   copy(*runtime_, device.data(), pinned.data().data(), 0, stream.view());
   fill_zero(*runtime_, device.data(), 0, stream.view());
@@ -66,7 +66,7 @@ TEST_F(Memory, ThatIsNotThereIsAnErrorWithTheBytes) {
     EXPECT_STREQ(error.what(), "cudaMalloc of 5000 bytes on device 1: cudaErrorMemoryAllocation (out of memory)");
   }
   device_.fail("allocate_pinned", 2);
-  EXPECT_THROW(PinnedBuffer(runtime_, 8), BackendError);
+  EXPECT_THROW(PinnedBuffer(runtime_, 0, 8), BackendError);
   EXPECT_EQ(device_.api().take_last_error(), kSuccess);
 }
 
@@ -74,11 +74,11 @@ TEST_F(Memory, OfTheHostIsPageLockedForAWhile) {
   std::vector<std::byte> pages(3 * 4096);
   const std::span<std::byte> first(pages.data(), 100);
   {
-    const PageLock lock(runtime_, first);
+    const PageLock lock(runtime_, 0, first);
     EXPECT_EQ(device_.pinned_bytes(), 100U);
     // Another piece of the same page is not.
-    EXPECT_THROW(PageLock(runtime_, std::span(pages).subspan(100, 8)), BackendError);
-    const PageLock other(runtime_, std::span(pages).subspan(2 * 4096, 8));
+    EXPECT_THROW(PageLock(runtime_, 0, std::span(pages).subspan(100, 8)), BackendError);
+    const PageLock other(runtime_, 0, std::span(pages).subspan(2 * 4096, 8));
     EXPECT_EQ(device_.pinned_bytes(), 108U);
     const OwnStream stream(runtime_, 0);
     const DeviceBuffer buffer(runtime_, 0, 100);
@@ -91,16 +91,60 @@ TEST_F(Memory, OfTheHostIsPageLockedForAWhile) {
     EXPECT_EQ(first[99], std::byte{0});
   }
   EXPECT_EQ(device_.pinned_bytes(), 0U);
-  const PageLock none(runtime_, {});
+  const PageLock none(runtime_, 0, {});
   EXPECT_EQ(device_.calls("register_host"), 3);
+}
+
+// Of the calls that make a context on the current device: which one that was.
+struct Contexts {
+  RuntimeApi real;
+  std::vector<int> devices;
+  void note() {
+    int current = -1;
+    EXPECT_EQ(real.get_device(&current), kSuccess);
+    devices.push_back(current);
+  }
+};
+Contexts* contexts = nullptr;  // the table's calls have no other way to it
+
+RuntimeApi noting_contexts(const RuntimeApi& real) {
+  RuntimeApi api = real;
+  api.release = [](void* memory) { return contexts->note(), contexts->real.release(memory); };
+  api.allocate_pinned = [](void** memory, std::size_t bytes, unsigned flags) {
+    return contexts->note(), contexts->real.allocate_pinned(memory, bytes, flags);
+  };
+  api.release_pinned = [](void* memory) { return contexts->note(), contexts->real.release_pinned(memory); };
+  api.register_host = [](void* memory, std::size_t bytes, unsigned flags) {
+    return contexts->note(), contexts->real.register_host(memory, bytes, flags);
+  };
+  api.unregister_host = [](void* memory) { return contexts->note(), contexts->real.unregister_host(memory); };
+  return api;
+}
+
+TEST_F(Memory, MakesNoContextOnADeviceThatHappensToBeCurrent) {
+  Contexts noted{device_.api(), {}};
+  contexts = &noted;
+  const auto runtime = std::make_shared<const Runtime>(noting_contexts(noted.real));
+  use_device(*runtime, 1);
+  {
+    const DeviceBuffer buffer(runtime, 0, 100);
+    const PinnedBuffer pinned(runtime, 0, 100);
+    std::vector<std::byte> pages(4096);
+    const PageLock lock(runtime, 0, pages);
+  }
+  EXPECT_THAT(noted.devices, ::testing::ElementsAre(0, 0, 0, 0, 0));
+  int current = 0;
+  EXPECT_EQ(noted.real.get_device(&current), kSuccess);
+  EXPECT_EQ(current, 1);
+  contexts = nullptr;
 }
 
 TEST_F(Memory, CopiesThereAndBackInOrder) {
   const OwnStream stream(runtime_, 1);
   const DeviceBuffer one(runtime_, 1, 96);
   const DeviceBuffer two(runtime_, 1, 96);
-  const PinnedBuffer in(runtime_, 96);
-  const PinnedBuffer out(runtime_, 96);
+  const PinnedBuffer in(runtime_, 1, 96);
+  const PinnedBuffer out(runtime_, 1, 96);
   for (std::size_t i = 0; i < 96; ++i) in.data()[i] = static_cast<std::byte>(i);
   copy(*runtime_, one.data(), in.data().data(), 96, stream.view());
   fill_zero(*runtime_, one.data() + 10, 5, stream.view());

@@ -50,7 +50,7 @@ TEST(SimulatedMemory, ACopyOfWhatIsReleasedBeforeItRuns) {
 
 TEST(SimulatedMemory, PinnedMemoryThatIsReleasedWhileACopyReadsIt) {
   expect_reported(Fault::released_in_use, [](Rig& rig, bool right) {
-    std::optional<cuda::PinnedBuffer> memory(std::in_place, rig.runtime, Rig::kBytes);
+    std::optional<cuda::PinnedBuffer> memory(std::in_place, rig.runtime, 0, Rig::kBytes);
     rig.copy(rig.x.data(), memory->data().data(), rig.a.view());
     while (!right && rig.device.queued() != 0) rig.device.run_some();  // it has run, but who knows that?
     if (right) rig.runtime->check(rig.runtime->api().stream_synchronize(rig.a.view().handle), "synchronize");

@@ -119,7 +119,7 @@ TEST(SimulatedSchedules, RanksAsThreadsGetTheSameSumsUnderAll) {
       cuda::OwnStream communicate(runtime, rank);
       cuda::EventPool events(runtime, rank);
       const cuda::DeviceBuffer memory(runtime, rank, sizeof(int));
-      const cuda::PinnedBuffer host(runtime, sizeof(int));
+      const cuda::PinnedBuffer host(runtime, rank, sizeof(int));
       auto* const value = reinterpret_cast<int*>(memory.data());
       auto* const seen = reinterpret_cast<int*>(host.data().data());
       int expected = 0;

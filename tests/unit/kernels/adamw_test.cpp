@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "kernels/adamw_arguments.h"
+#include "torch/adamw_update.h"
 #include "unit/kernels/update_fixture.h"
 
 namespace kolo::kernels::test {
@@ -8,61 +11,60 @@ namespace {
 
 constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kEpsilon = 1e-8, kLr = 1e-2;
 
-AdamwArguments arguments_of(double weight_decay, const UpdateState& state) {
+AdamwArguments arguments_of(double weight_decay, int number) {
   AdamwArguments arguments;
-  arguments.gradients.state = &state;
-  arguments.lr = static_cast<float>(kLr);
+  arguments.step = static_cast<float>(kLr / (1 - std::pow(kBeta1, number)));
   arguments.shrink = static_cast<float>(1 - kLr * weight_decay);
   arguments.keep1 = static_cast<float>(kBeta1);
   arguments.take1 = static_cast<float>(1 - kBeta1);
   arguments.keep2 = static_cast<float>(kBeta2);
   arguments.take2 = static_cast<float>(1 - kBeta2);
+  arguments.root = static_cast<float>(std::sqrt(1 - std::pow(kBeta2, number)));
   arguments.epsilon = static_cast<float>(kEpsilon);
   return arguments;
 }
 
 // torch's sequence of operations, one array at a time, each rounded to fp32: mul_, mul_ and add_, mul_ and addcmul_,
 // sqrt, div and add_, addcdiv_.
-void reference(float* weight, float* first, float* second, const std::vector<float>& gradient, double weight_decay,
-               const UpdateState& state) {
-  const float step = static_cast<float>(kLr) / state.correction1;
+void reference(float* weight, float* first, float* second, const std::vector<float>& gradient,
+               const AdamwArguments& terms) {
   for (std::size_t i = 0; i < gradient.size(); ++i) {
-    weight[i] *= static_cast<float>(1 - kLr * weight_decay);
-    first[i] *= static_cast<float>(kBeta1);
-    first[i] += static_cast<float>(1 - kBeta1) * gradient[i];
-    second[i] *= static_cast<float>(kBeta2);
-    const float weighted = static_cast<float>(1 - kBeta2) * gradient[i];
+    weight[i] *= terms.shrink;
+    first[i] *= terms.keep1;
+    first[i] += terms.take1 * gradient[i];
+    second[i] *= terms.keep2;
+    const float weighted = terms.take2 * gradient[i];
     second[i] += weighted * gradient[i];
-    const float root = std::sqrt(second[i]) / state.correction2_root;
-    const float divisor = root + static_cast<float>(kEpsilon);
-    const float moved = step * first[i];
+    const float root = std::sqrt(second[i]) / terms.root;
+    const float divisor = root + terms.epsilon;
+    const float moved = terms.step * first[i];
     weight[i] -= moved / divisor;
   }
 }
 
+// And the host's own update has the same.
 TEST(Adamw, SameNumbersAsTheReferenceStepAfterStep) {
   for (const double weight_decay : {0.0, 1e-2}) {
     for (const UpdateLayout& layout : update_layouts(3)) {
-      Update update(layout);
-      KernelValue<UpdateState> state;
-      const std::pmr::vector<std::uint32_t> skips{1, 0, 0, 1, 0};
-      for (const std::uint32_t& skip : skips) {
-        update.new_gradients(skip != 0);
-        run_kernel("kolo_begin_update", BeginUpdate{state.get(), &skip, kBeta1, kBeta2}, {1, 1});
-        AdamwArguments arguments = arguments_of(weight_decay, *state);
-        arguments.gradients.skip = &skip;
-        arguments.gradients.scale = 0.5F;
+      Update update(layout), host(layout);
+      for (int number = 1; number <= 4; ++number) {
+        update.new_gradients();
+        AdamwArguments arguments = arguments_of(weight_decay, number);
+        arguments.scale = 0.5F;
         update.run("kolo_adamw", arguments);
-        for (std::size_t k = 0; k < std::size(Update::kCounts) && skip == 0; ++k) {
+        const AdamwTerms terms{kLr, kBeta1, kBeta2, kEpsilon, weight_decay, number};
+        for (std::size_t k = 0; k < std::size(Update::kCounts); ++k) {
           if (k == Update::kMissing) continue;
-          reference(update.expected(0, k), update.expected(1, k), update.expected(2, k), update.gradients(k, 0.5F),
-                    weight_decay, *state);
+          const std::vector<float> gradients = update.gradients(k, 0.5F);
+          reference(update.expected(0, k), update.expected(1, k), update.expected(2, k), gradients, arguments);
+          const AdamwArrays<float> arrays{host.expected(0, k), host.expected(1, k), host.expected(2, k),
+                                          gradients.data(), gradients.size()};
+          adamw_update(arrays, terms);
+          ASSERT_TRUE(std::equal(arrays.weight, arrays.weight + arrays.count, update.expected(0, k))) << number;
         }
-        update.compare("decay " + std::to_string(weight_decay) + ", gradients " +
-                       std::string(name_of(layout.gradient_type)) + ", step " + std::to_string(state->steps));
+        update.compare("decay " + std::to_string(weight_decay) + ", step " + std::to_string(number));
         if (HasFatalFailure()) return;
       }
-      EXPECT_EQ(state->steps, 3u);
     }
   }
 }
@@ -71,38 +73,21 @@ TEST(Adamw, SameNumbersAsTheReferenceStepAfterStep) {
 TEST(Adamw, StaysNearTheSameInDoubles) {
   KernelValue<float> weight(0.75F), first(0), second(0), gradient;
   double exact = *weight, m = 0, v = 0;
-  KernelValue<UpdateState> state;
-  const HostTable table({{0, 1}},
-                        {reinterpret_cast<std::byte*>(weight.get()), reinterpret_cast<std::byte*>(first.get()),
-                         reinterpret_cast<std::byte*>(second.get())},
-                        16);
+  std::vector<std::byte*> addresses;
+  for (float* value : {gradient.get(), weight.get(), first.get(), second.get()}) {
+    addresses.push_back(reinterpret_cast<std::byte*>(value));
+  }
+  const HostTable table({{0, 1}}, addresses, 16);
   for (int t = 1; t <= 500; ++t) {
     *gradient = std::sin(static_cast<float>(t)) + 0.25F;
-    run_kernel("kolo_begin_update", BeginUpdate{state.get(), nullptr, kBeta1, kBeta2}, {1, 1});
-    AdamwArguments arguments = arguments_of(1e-2, *state);
+    AdamwArguments arguments = arguments_of(1e-2, t);
     arguments.table = table.view();
-    arguments.gradients.bucket = gradient.get();
     run_kernel("kolo_adamw", arguments, {1, 1});
     exact *= 1 - kLr * 1e-2;
     m = kBeta1 * m + (1 - kBeta1) * *gradient;
     v = kBeta2 * v + (1 - kBeta2) * *gradient * *gradient;
     exact -= kLr * (m / (1 - std::pow(kBeta1, t))) / (std::sqrt(v / (1 - std::pow(kBeta2, t))) + kEpsilon);
     ASSERT_NEAR(*weight, exact, 1e-4) << "step " << t;
-  }
-}
-
-TEST(BeginUpdate, CountsStepsAndCorrects) {
-  KernelValue<UpdateState> state;
-  KernelValue<std::uint32_t> skip;
-  std::uint32_t skipped = 0;
-  for (std::uint32_t call = 1; call <= 3000; ++call) {
-    *skip = call % 7 == 0 ? 1 : 0;
-    skipped += *skip;
-    run_kernel("kolo_begin_update", BeginUpdate{state.get(), skip.get(), kBeta1, kBeta2}, {1, 1});
-    ASSERT_EQ(state->skipped, skipped);
-    ASSERT_EQ(state->steps, call - skipped);
-    ASSERT_FLOAT_EQ(state->correction1, static_cast<float>(1 - std::pow(kBeta1, state->steps)));
-    ASSERT_FLOAT_EQ(state->correction2_root, static_cast<float>(std::sqrt(1 - std::pow(kBeta2, state->steps))));
   }
 }
 

@@ -4,12 +4,12 @@
 #include <limits>
 
 #include "kernels/adamw.h"
-#include "kernels/begin_update.h"
 #include "kernels/find_nonfinite.h"
 #include "kernels/images.h"
 #include "kernels/pack.h"
 #include "kernels/scale.h"
 #include "kernels/sgd.h"
+#include "torch/adamw_update.h"
 #include "torch/sgd_update.h"
 #include "unit/kernels/launch_device.h"
 #include "unit/kernels/ramp.h"
@@ -47,52 +47,52 @@ TEST_F(LaunchResults, ScaleAverages) {
   for (std::size_t i = 0; i < kCount; ++i) ASSERT_EQ(scaled[i], values[i] * static_cast<float>(1.0 / 3));
 }
 
-// A whole optimizer step twice: the first finds an infinite gradient, on the device alone, and changes nothing.
-TEST_F(LaunchResults, AnInfiniteGradientSkipsTheStepOnTheDevice) {
-  const std::vector<float> weights = ramp(0.01F), gradients = ramp(0.5F);
-  std::vector<float> infinite = gradients;
+TEST_F(LaunchResults, AnInfiniteGradientIsFound) {
+  std::vector<float> infinite = ramp(0.5F);
   infinite[777] = std::numeric_limits<float>::infinity();
-  const auto weight = on_device(weights), momentum = on_device(std::vector<float>(kCount, 99.0F)),
-             good = on_device(gradients), bad = on_device(infinite),
-             skips = on_device(std::vector<std::uint32_t>{0, 0}), state = on_device(std::vector<std::uint32_t>(4));
-  TensorTable table(runtime, 0, std::vector<TensorPlace>{{0, kCount}}, {.columns = 2});
-  const std::vector<void*> arrays{weight.data(), momentum.data()};
-  for (int round = 0; round < 2; ++round) {
-    const auto& bucket = round == 0 ? bad : good;
-    auto* skip = reinterpret_cast<std::uint32_t*>(skips.data()) + round;
-    auto* shared = reinterpret_cast<UpdateState*>(state.data());
-    find_nonfinite(image, {bucket.data(), kCount, DType::f32}, skip, stream.view());
-    begin_update(image, {shared, skip}, stream.view());
-    SgdStep step{{bucket.data(), shared, skip, nullptr, 0.5F, DType::f32}, 0.1, 0.9, 0.5, 1e-3, true};
-    update_sgd(image, table, arrays, step, stream.view());
-  }
-  std::vector<float> expected = weights, expected_momentum(kCount), scaled = gradients;
-  for (float& gradient : scaled) gradient *= 0.5F;
-  sgd_update(expected.data(), expected_momentum.data(), scaled.data(), kCount, {0.1, 0.9, 0.5, 1e-3, true, true});
-  EXPECT_EQ(values_of<float>(weight), expected);
-  EXPECT_EQ(values_of<float>(momentum), expected_momentum);
-  EXPECT_EQ(values_of<std::uint32_t>(skips), (std::vector<std::uint32_t>{1, 0}));
-  const auto counted = values_of<std::uint32_t>(state);
-  EXPECT_EQ(counted[0], 1u);
-  EXPECT_EQ(counted[1], 1u);
+  const auto good = on_device(ramp(0.5F)), bad = on_device(infinite), flags = on_device(std::vector<float>{0, 0});
+  TensorTable table(runtime, 0, std::vector<TensorPlace>{{0, kCount}, {0, kCount}});
+  auto* flag = reinterpret_cast<float*>(flags.data());
+  find_nonfinite({image, table, std::vector<void*>{good.data(), nullptr}, 1, stream.view()}, flag);
+  find_nonfinite({image, table, std::vector<void*>{good.data(), bad.data()}, 1, stream.view()}, flag + 1);
+  EXPECT_EQ(values_of<float>(flags), (std::vector<float>{0, 1}));
 }
 
-TEST_F(LaunchResults, AdamwMovesAgainstTheGradient) {
-  const std::vector<float> weights = ramp(0.01F);
-  const auto weight = on_device(weights), first = on_device(std::vector<float>(kCount)),
-             second = on_device(std::vector<float>(kCount)), bucket = on_device(std::vector<float>(kCount, 2.0F)),
-             state = on_device(std::vector<std::uint32_t>(4));
+TEST_F(LaunchResults, SgdHasTheNumbersOfTheHost) {
+  const std::vector<float> weights = ramp(0.01F), gradients = ramp(0.5F);
+  const auto weight = on_device(weights), momentum = on_device(std::vector<float>(kCount, 99.0F)),
+             gradient = on_device(gradients);
   TensorTable table(runtime, 0, std::vector<TensorPlace>{{0, kCount}}, {.columns = 3});
-  const std::vector<void*> arrays{weight.data(), first.data(), second.data()};
-  auto* shared = reinterpret_cast<UpdateState*>(state.data());
-  begin_update(image, {shared, nullptr, 0.9, 0.999}, stream.view());
-  AdamwStep step{{bucket.data(), shared}, 1e-2, 0.9, 0.999, 1e-8, 0.1};
-  update_adamw(image, table, arrays, step, stream.view());
-  const auto moved = values_of<float>(weight);
-  // In the first step m / (1 - beta1) is the gradient and v / (1 - beta2) its square: everything moves by lr.
-  for (std::size_t i = 0; i < kCount; ++i) ASSERT_NEAR(moved[i], weights[i] * (1 - 1e-3F) - 1e-2F, 1e-6F);
-  EXPECT_NEAR(values_of<float>(first)[5], 0.2F, 1e-6F);
-  EXPECT_NEAR(values_of<float>(second)[5], 0.004F, 1e-8F);
+  const std::vector<void*> addresses{gradient.data(), weight.data(), momentum.data()};
+  const SgdTerms first{0.1, 0.9, 0.5, 1e-3, true, true}, next{0.05, 0.9, 0.5, 1e-3, true, false};
+  for (const SgdTerms& terms : {first, next}) update_sgd({image, table, addresses, 0.5, stream.view()}, terms);
+  std::vector<float> expected = weights, expected_momentum(kCount), scaled = gradients;
+  for (float& each : scaled) each *= 0.5F;
+  for (const SgdTerms& terms : {first, next}) {
+    sgd_update(expected.data(), expected_momentum.data(), scaled.data(), kCount, terms);
+  }
+  EXPECT_EQ(values_of<float>(weight), expected);
+  EXPECT_EQ(values_of<float>(momentum), expected_momentum);
+  EXPECT_EQ(values_of<float>(gradient), gradients);
+}
+
+TEST_F(LaunchResults, AdamwHasTheNumbersOfTheHost) {
+  const std::vector<float> weights = ramp(0.01F), gradients = ramp(2);
+  const auto weight = on_device(weights), first = on_device(std::vector<float>(kCount)),
+             second = on_device(std::vector<float>(kCount)), gradient = on_device(gradients);
+  TensorTable table(runtime, 0, std::vector<TensorPlace>{{0, kCount}}, {.columns = 4});
+  const std::vector<void*> addresses{gradient.data(), weight.data(), first.data(), second.data()};
+  std::vector<float> expected = weights, expected_first(kCount), expected_second(kCount);
+  for (const std::int64_t number : {1, 2, 3}) {
+    const AdamwTerms terms{1e-2, 0.9, 0.999, 1e-8, 0.1, number};
+    update_adamw({image, table, addresses, 1, stream.view()}, terms);
+    adamw_update(
+        AdamwArrays<float>{expected.data(), expected_first.data(), expected_second.data(), gradients.data(), kCount},
+        terms);
+  }
+  EXPECT_EQ(values_of<float>(weight), expected);
+  EXPECT_EQ(values_of<float>(first), expected_first);
+  EXPECT_EQ(values_of<float>(second), expected_second);
 }
 
 TEST_F(LaunchResults, ImagesAreNormalisedAndFlipped) {

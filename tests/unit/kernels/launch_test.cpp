@@ -3,7 +3,6 @@
 #include <limits>
 
 #include "kernels/adamw.h"
-#include "kernels/begin_update.h"
 #include "kernels/find_nonfinite.h"
 #include "kernels/images.h"
 #include "kernels/pack.h"
@@ -35,42 +34,37 @@ TEST_F(Launch, PackRefusesWhatScaleCopyRefuses) {
 
 TEST_F(Launch, UpdatesRefuseWhatTheyDoNotTake) {
   const auto memory = on_device(std::vector<float>(64));
-  auto* shared = reinterpret_cast<UpdateState*>(memory.data());
-  TensorTable two(runtime, 0, std::vector<TensorPlace>{{0, 4}}, {.columns = 2});
-  const std::vector<void*> arrays{memory.data(), memory.data()}, odd{memory.data(), memory.data() + 2};
-  const auto sgd = [&](const Gradients& gradients, double momentum, std::span<void* const> used) {
-    update_sgd(image, two, used, {gradients, 0.1, momentum, 0, 0, false}, stream.view());
+  TensorTable three(runtime, 0, std::vector<TensorPlace>{{0, 4}}, {.columns = 3});
+  const std::vector<void*> good(3, memory.data()), odd{memory.data(), memory.data(), memory.data() + 2};
+  const auto launch = [&](std::span<void* const> addresses) {
+    return UpdateLaunch{image, three, addresses, 1, stream.view()};
   };
-  const Gradients good{memory.data(), shared};
-  EXPECT_THROW(sgd(good, 0, arrays), UsageError) << "without momentum it takes one column";
-  EXPECT_THROW(sgd({memory.data(), nullptr}, 0.9, arrays), UsageError) << "no state";
-  EXPECT_THROW(sgd(good, 0.9, odd), UsageError) << "misaligned array";
-  EXPECT_THROW(sgd({memory.data() + 1, shared}, 0.9, arrays), UsageError) << "misaligned bucket";
-  EXPECT_THROW(sgd({memory.data(), shared, nullptr, nullptr, 1, DType::f64}, 0.9, arrays), UsageError) << "f64";
-  EXPECT_THROW(update_adamw(image, two, arrays, {good}, stream.view()), UsageError) << "AdamW takes three columns";
-  EXPECT_EQ(device.launches("kolo_sgd") + device.launches("kolo_adamw"), 0);
+  const SgdTerms plain{0.1}, momentum{0.1, 0.9};
+  EXPECT_THROW(update_sgd(launch(good), plain), UsageError) << "without momentum it takes two columns";
+  EXPECT_THROW(update_sgd(launch(odd), momentum), UsageError) << "misaligned momentum";
+  EXPECT_THROW(update_sgd(launch({good.data(), 2}), momentum), UsageError) << "an address is missing";
+  EXPECT_THROW(update_adamw(launch(good), {}), UsageError) << "AdamW takes four columns";
+  EXPECT_THROW(find_nonfinite(launch(good), nullptr), UsageError) << "a search takes one column";
+  EXPECT_EQ(device.launches("kolo_sgd") + device.launches("kolo_adamw") + device.launches("kolo_find_nonfinite"), 0);
+  update_sgd(launch(good), momentum);
+  EXPECT_EQ(device.launches("kolo_sgd"), 1);
+  device.drain();
 }
 
-// Without an edge, whatever an update reads or writes must not be written by another stream; what lies between its
-// tensors may.
+// Without an edge, whatever an update reads or writes must not be written by another stream; what lies behind its
+// tensors may, and those that have no gradient.
 TEST_F(Launch, WhatAnUpdateTouchesIsWatched) {
   const auto weights = on_device(ramp(1)), momenta = on_device(ramp(0)), bucket = on_device(std::vector<float>(1024)),
-             skip = on_device(std::vector<std::uint32_t>(1)), scale = on_device(std::vector<float>{0.5F}),
-             state = on_device(std::vector<std::uint32_t>(4));
-  TensorTable table(runtime, 0, std::vector<TensorPlace>{{0, kCount}}, {.columns = 2});
-  const std::vector<void*> arrays{weights.data(), momenta.data()};
-  const Gradients gradients{bucket.data(), reinterpret_cast<const UpdateState*>(state.data()),
-                            reinterpret_cast<const std::uint32_t*>(skip.data()),
-                            reinterpret_cast<const float*>(scale.data())};
+             left_out = on_device(ramp(1));
+  TensorTable table(runtime, 0, std::vector<TensorPlace>{{0, kCount}, {0, kCount}}, {.columns = 3});
+  const std::vector<void*> addresses{bucket.data(),   nullptr,        weights.data(),
+                                     left_out.data(), momenta.data(), left_out.data()};
+  const UpdateLaunch launch{image, table, addresses, 0.5, stream.view()};
+  const SgdTerms terms{0.1, 0.9};
   cuda::OwnStream other(runtime, 0);
-  std::byte* const touched[] = {weights.data() + 4 * (kCount - 1),
-                                momenta.data(),
-                                bucket.data() + 4 * (kCount - 1),
-                                skip.data(),
-                                scale.data(),
-                                state.data()};
+  std::byte* const touched[] = {weights.data() + 4 * (kCount - 1), momenta.data(), bucket.data() + 4 * (kCount - 1)};
   for (std::byte* const memory : touched) {
-    update_sgd(image, table, arrays, {gradients, 0.1, 0.9, 0, 0, false}, stream.view());
+    update_sgd(launch, terms);
     cuda::fill_zero(*runtime, memory, 4, other.view());
     device.drain();
     const auto violations = device.take_violations();
@@ -79,8 +73,9 @@ TEST_F(Launch, WhatAnUpdateTouchesIsWatched) {
     ASSERT_EQ(runtime->api().stream_synchronize(stream.view().handle), cuda::kSuccess);
     ASSERT_EQ(runtime->api().stream_synchronize(other.view().handle), cuda::kSuccess);
   }
-  update_sgd(image, table, arrays, {gradients, 0.1, 0.9, 0, 0, false}, stream.view());
+  update_sgd(launch, terms);
   cuda::fill_zero(*runtime, bucket.data() + 4 * kCount, 4, other.view());
+  cuda::fill_zero(*runtime, left_out.data(), 4, other.view());
   device.drain();
   EXPECT_TRUE(device.violations().empty());
 }

@@ -1,10 +1,9 @@
 #pragma once
-// Tensors, their bucket of gradients and the fp32 arrays of an optimizer, and the same once more for the reference.
+// Tensors, their bucket of gradients, and the arrays of an optimizer, and the same once more for the reference.
 #include <cstring>
 #include <string>
 #include <vector>
 
-#include "kernels/update_state.h"
 #include "unit/kernels/guarded.h"
 #include "unit/kernels/host_table.h"
 #include "unit/kernels/reference.h"
@@ -12,7 +11,6 @@
 namespace kolo::kernels::test {
 
 struct UpdateLayout {
-  DType gradient_type = DType::f32;
   std::size_t arrays = 2;
   std::size_t padding = 16;  // elements
   std::size_t at = 0;        // bytes that array a of tensor k lies behind a line: at + (a + k) * step
@@ -24,7 +22,7 @@ struct UpdateLayout {
 class Update {
  public:
   static constexpr std::size_t kCounts[] = {5, 0, 64, 1, 1027, 3, 2048, 31};
-  static constexpr std::size_t kMissing = 3;  // has no weight: nothing of it is touched
+  static constexpr std::size_t kMissing = 3;  // has no gradient: nothing of it is touched
 
   explicit Update(const UpdateLayout& layout) : layout_(layout), random_(layout.at + 5 * layout.step) {
     std::size_t end = 0;
@@ -32,7 +30,7 @@ class Update {
       places_.push_back({end, count});
       end += (count + layout.padding - 1) / layout.padding * layout.padding;
     }
-    bucket_.emplace_back(end * size_of(layout.gradient_type), 0);
+    bucket_.emplace_back(end * sizeof(float), 0);
     for (std::size_t a = 0; a < layout.arrays; ++a) {
       for (std::size_t k = 0; k < std::size(kCounts); ++k) {
         memory_.emplace_back(kCounts[k] * sizeof(float), (layout.at + (a + k) * layout.step) % 64);
@@ -43,32 +41,26 @@ class Update {
     }
   }
 
-  // Other gradients; one of them infinite if asked for.
-  void new_gradients(bool with_infinity = false) {
+  void new_gradients() {
     for (std::size_t k = 0; k < std::size(kCounts); ++k) {
-      for (std::size_t i = 0; i < kCounts[k]; ++i) {
-        store_float(gradient_at(k, i), layout_.gradient_type, with_infinity && i == 3 ? 1.0 / 0.0 : value());
-      }
+      for (std::size_t i = 0; i < kCounts[k]; ++i) gradient(k)[i] = value();
     }
   }
-  // Those of one tensor, as fp32.
+  // Those of one tensor.
   std::vector<float> gradients(std::size_t k, float scale) {
-    std::vector<float> result(kCounts[k]);
-    for (std::size_t i = 0; i < result.size(); ++i) {
-      result[i] = static_cast<float>(load_float(gradient_at(k, i), layout_.gradient_type)) * scale;
-    }
+    std::vector<float> result(gradient(k), gradient(k) + kCounts[k]);
+    for (float& each : result) each *= scale;
     return result;
   }
 
   template <class Arguments>
   void run(std::string_view kernel, Arguments arguments) {
     std::vector<std::byte*> addresses;
+    for (std::size_t k = 0; k < std::size(kCounts); ++k) addresses.push_back(reinterpret_cast<std::byte*>(gradient(k)));
     for (Guarded& memory : memory_) addresses.push_back(memory.data());
     addresses[kMissing] = nullptr;
     const HostTable table(places_, addresses, layout_.chunk_elements);
     arguments.table = table.view();
-    arguments.gradients.bucket = bucket_.front().data();
-    arguments.gradients.dtype = layout_.gradient_type;
     run_kernel(kernel, arguments, layout_.grid);
   }
 
@@ -95,9 +87,7 @@ class Update {
   float* array(std::size_t a, std::size_t k) {
     return reinterpret_cast<float*>(memory_[a * std::size(kCounts) + k].data());
   }
-  std::byte* gradient_at(std::size_t k, std::size_t i) {
-    return bucket_.front().data() + (places_[k].offset + i) * size_of(layout_.gradient_type);
-  }
+  float* gradient(std::size_t k) { return reinterpret_cast<float*>(bucket_.front().data()) + places_[k].offset; }
 
   UpdateLayout layout_;
   std::mt19937_64 random_;
@@ -110,12 +100,10 @@ class Update {
 // Addresses that go with 16-byte accesses, and others.
 inline std::vector<UpdateLayout> update_layouts(std::size_t arrays) {
   std::vector<UpdateLayout> layouts;
-  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
-    layouts.push_back({dtype, arrays, 16, 0, 0, 512, {3, 32}});
-    layouts.push_back({dtype, arrays, 16, 0, 0, 100, {2, 256}});
-    layouts.push_back({dtype, arrays, 1, 8, 0, 512, {1, 1}});
-    layouts.push_back({dtype, arrays, 3, 4, 4, 64, {5, 64}});
-  }
+  layouts.push_back({arrays, 16, 0, 0, 512, {3, 32}});
+  layouts.push_back({arrays, 16, 0, 0, 100, {2, 256}});
+  layouts.push_back({arrays, 1, 8, 0, 512, {1, 1}});
+  layouts.push_back({arrays, 3, 4, 4, 64, {5, 64}});
   return layouts;
 }
 

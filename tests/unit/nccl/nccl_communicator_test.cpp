@@ -83,7 +83,9 @@ TEST(NcclCommunicator, TakesTheAlgorithmThatIsAskedFor) {
 TEST(NcclCommunicator, RegistersItsMemory) {
   NcclRanks ranks(2);
   run_ranks(2, [&](int rank) {
-    NcclEnd end(ranks, ranks.parts(rank), 4);
+    nccl::NcclParts parts = ranks.parts(rank);
+    parts.registration = NcclRegistration::buffer;
+    NcclEnd end(ranks, parts, 4);
     const std::size_t sizes[] = {100, 0, 4096};
     const auto buffers = end.communicator->allocate(sizes, 60s);
     ASSERT_EQ(buffers.size(), 3U);
@@ -98,32 +100,42 @@ TEST(NcclCommunicator, RegistersItsMemory) {
   EXPECT_EQ(ranks.nccl.calls("deregister_buffer"), 6);
 }
 
+// Not as registered memory: that ends with the communicator, which NCCL wants to know nothing of it any more.
 TEST(NcclCommunicator, BuffersMayOutliveIt) {
   NcclRanks ranks(2);
-  run_ranks(2, [&](int rank) {
-    NcclEnd end(ranks, ranks.parts(rank), 4);
-    const std::size_t sizes[] = {100};
-    const auto buffers = end.communicator->allocate(sizes, 60s);
-    end.communicator.reset();
-  });
-  EXPECT_EQ(ranks.nccl.calls("deregister_buffer"), 0);
-  EXPECT_EQ(ranks.nccl.calls("release"), 2);
+  for (const auto registration : {NcclRegistration::buffer, NcclRegistration::window}) {
+    run_ranks(2, [&](int rank) {
+      nccl::NcclParts parts = ranks.parts(rank);
+      parts.registration = registration;
+      NcclEnd end(ranks, parts, 4);
+      const std::size_t sizes[] = {100};
+      const auto buffers = end.communicator->allocate(sizes, 60s);
+      end.communicator.reset();
+      EXPECT_EQ(buffers[0]->data().size(), 100U);
+    });
+  }
+  EXPECT_EQ(ranks.nccl.calls("deregister_buffer"), 2);
+  EXPECT_EQ(ranks.nccl.calls("deregister_window"), 2);
+  EXPECT_EQ(ranks.nccl.calls("release"), 4);
 }
 
-// One rank's allocation fails: no rank keeps registered memory.
+// One rank's NCCL takes no memory: no rank keeps registered memory.
 TEST(NcclCommunicator, FallsBackToPlainMemoryOnAllRanks) {
   NcclRanks ranks(3);
-  ranks.nccl.fail("allocate", Result::unhandled_cuda_error);
+  ranks.nccl.fail("register_buffer", Result::unhandled_cuda_error);
   run_ranks(3, [&](int rank) {
-    NcclEnd end(ranks, ranks.parts(rank), 4);
+    nccl::NcclParts parts = ranks.parts(rank);
+    parts.registration = NcclRegistration::buffer;
+    NcclEnd end(ranks, parts, 4);
     const std::size_t sizes[] = {256};
     const auto buffers = end.communicator->allocate(sizes, 60s);
     AllreduceOptions options = end.options();
     options.data = buffers[0]->data().data();
     options.registered = buffers[0].get();
     end.communicator->allreduce(options, 60s);
-    EXPECT_EQ(ranks.nccl.calls("register_buffer"), 2);
+    EXPECT_EQ(ranks.nccl.calls("register_buffer"), 3);  // the failing one, too
     EXPECT_EQ(ranks.nccl.calls("deregister_buffer"), 2);
+    EXPECT_EQ(ranks.nccl.calls("release"), 3);
   });
 }
 

@@ -12,7 +12,10 @@ namespace {
 const FastNetwork kTwo{{{"mlx5_0", true}, {"mlx5_1", true}}, true};
 
 std::string warning(const FastNetwork& network, const Environment& environment) {
-  return network_warning(network, environment).value_or("none");
+  return network_trouble(network, environment).value_or("none");
+}
+std::string unused(const FastNetwork& network, const Environment& environment, int open) {
+  return unused_network(network, environment, open).value_or("none");
 }
 
 TEST(NetworkWarning, NothingToWarnOf) {
@@ -41,6 +44,19 @@ TEST(NetworkWarning, SaysWhatStandsInTheWay) {
   EXPECT_NE(warning({kTwo.devices, false}, {}).find("libibverbs"), std::string::npos);
 }
 
+// What NCCL did, where nothing was in its way.
+TEST(UnusedNetwork, IsOneOfWhichNothingIsOpen) {
+  EXPECT_NE(unused(kTwo, {}, 0).find("InfiniBand (mlx5_0, mlx5_1), but NCCL has opened none"), std::string::npos);
+  EXPECT_NE(unused(kTwo, {{"NCCL_NET", "IB"}}, 0).find("opened none"), std::string::npos);
+  EXPECT_NE(unused(kTwo, {{"NCCL_IB_HCA", "mlx5_1"}}, 0).find("(mlx5_1)"), std::string::npos);
+  EXPECT_EQ(unused(kTwo, {}, 1), "none");
+  EXPECT_EQ(unused({}, {}, 0), "none");
+  EXPECT_EQ(unused({{{"mlx5_0", false}}, true}, {}, 0), "none");
+  EXPECT_EQ(unused(kTwo, {{"NCCL_NET_PLUGIN", "ofi"}}, 0), "none");
+  EXPECT_EQ(unused(kTwo, {{"NCCL_NET", "AWS Libfabric"}}, 0), "none");
+  EXPECT_EQ(unused(kTwo, {{"NCCL_IB_DISABLE", "1"}}, 0), "none") << "said before";
+}
+
 TEST(NetworkText, NamesTheDevicesThatAreUsed) {
   EXPECT_EQ(network_text(kTwo, {}), "InfiniBand mlx5_0, mlx5_1");
   EXPECT_EQ(network_text(kTwo, {{"NCCL_IB_HCA", "^=mlx5_0"}}), "InfiniBand mlx5_1");
@@ -60,6 +76,17 @@ TEST(FindNetwork, ReadsTheKernelsFolders) {
   EXPECT_TRUE(network.devices[0].active);
   EXPECT_FALSE(network.devices[1].active);
   EXPECT_TRUE(find_network(folder.path() / "none").devices.empty());
+}
+
+TEST(OpenDevices, AreCountedByWhatDescriptorsPointTo) {
+  const test::TemporaryFolder folder;
+  int number = 0;
+  for (const char* target :
+       {"/dev/null", "/dev/infiniband/uverbs0", "socket:[1]", "/dev/infiniband/uverbs3", "/dev/infiniband/rdma_cm"}) {
+    std::filesystem::create_symlink(target, folder.path() / std::to_string(number++));
+  }
+  EXPECT_EQ(open_devices(folder.path()), 2);
+  EXPECT_EQ(open_devices(folder.path() / "none"), 0);
 }
 
 TEST(NcclEnvironment, TheUsersValuesStand) {

@@ -23,6 +23,10 @@ TEST(ConfigTable, EveryFieldIsSetByItsVariable) {
                                             {"KOLO_INTERFACE", "10.0.0.0/24"},
                                             {"KOLO_COST_MODEL", "measured"},
                                             {"KOLO_DEVICE_REDUCTION", "host"},
+                                            {"KOLO_SHARED_DEVICE", "on"},
+                                            {"KOLO_NCCL_MAX_CTAS", "4"},
+                                            {"KOLO_NCCL_REGISTRATION", "buffer"},
+                                            {"KOLO_STREAM_PRIORITY", "normal"},
                                             {"KOLO_COORDINATOR", "never"},
                                             {"KOLO_RING_SEGMENT_BYTES", "32K"},
                                             {"KOLO_SPIN_ITERATIONS", "7"},
@@ -38,6 +42,10 @@ TEST(ConfigTable, EveryFieldIsSetByItsVariable) {
   EXPECT_EQ(parsed.config.interface, "10.0.0.0/24");
   EXPECT_EQ(parsed.config.cost_model, CostModel::measured);
   EXPECT_EQ(parsed.config.device_reduction, DeviceReduction::host);
+  EXPECT_TRUE(parsed.config.shared_device);
+  EXPECT_EQ(parsed.config.nccl_max_ctas, 4);
+  EXPECT_EQ(parsed.config.nccl_registration, NcclRegistration::buffer);
+  EXPECT_EQ(parsed.config.stream_priority, StreamPriority::normal);
   EXPECT_EQ(parsed.config.coordinator, CoordinatorMode::never);
   EXPECT_EQ(parsed.config.ring_segment_bytes, std::size_t{32} << 10);
   EXPECT_EQ(parsed.config.spin_iterations, 7);
@@ -70,12 +78,12 @@ TEST(ConfigTable, DescribeShowsTheEffectiveValue) {
 
 TEST(ConfigTable, ABadValueIsNamedWithWhatIsAllowed) {
   const std::map<std::string, std::string> bad = {
-      {"KOLO_BUCKET_BYTES", "16X"},      {"KOLO_LAST_BUCKET_BYTES", "0"}, {"KOLO_TIMEOUT", "30"},
-      {"KOLO_STALL_WARNING", "-1s"},     {"KOLO_MONITOR", "yes"},         {"KOLO_MONITOR_TIMEOUT", "99ms"},
-      {"KOLO_NETWORK", "udp"},           {"KOLO_INTERFACE", "a b"},       {"KOLO_COORDINATOR", "yes"},
-      {"KOLO_RING_SEGMENT_BYTES", "2G"}, {"KOLO_COST_MODEL", "guess"},    {"KOLO_SPIN_ITERATIONS", "-1"},
-      {"KOLO_LOG_LEVEL", "WARN"},        {"KOLO_SHARED_DEVICE", "1"},     {"KOLO_NCCL_MAX_CTAS", "65"},
-      {"KOLO_DEVICE_REDUCTION", "mpi"}};
+      {"KOLO_BUCKET_BYTES", "16X"},      {"KOLO_LAST_BUCKET_BYTES", "0"},  {"KOLO_TIMEOUT", "30"},
+      {"KOLO_STALL_WARNING", "-1s"},     {"KOLO_MONITOR", "yes"},          {"KOLO_MONITOR_TIMEOUT", "99ms"},
+      {"KOLO_NETWORK", "udp"},           {"KOLO_INTERFACE", "a b"},        {"KOLO_COORDINATOR", "yes"},
+      {"KOLO_RING_SEGMENT_BYTES", "2G"}, {"KOLO_COST_MODEL", "guess"},     {"KOLO_SPIN_ITERATIONS", "-1"},
+      {"KOLO_LOG_LEVEL", "WARN"},        {"KOLO_SHARED_DEVICE", "1"},      {"KOLO_NCCL_MAX_CTAS", "65"},
+      {"KOLO_DEVICE_REDUCTION", "mpi"},  {"KOLO_NCCL_REGISTRATION", "on"}, {"KOLO_STREAM_PRIORITY", "-5"}};
   EXPECT_EQ(bad.size(), config_rows().size());
   for (const ConfigRow& row : config_rows()) {
     for (const std::string& value : {std::string(), bad.at(std::string(row.name))}) {

@@ -37,6 +37,9 @@ TEST(DeviceAgreement, TextsSurvive) {
   DeviceFacts facts = facts_of(4)[3];
   facts.trouble = "no\tdevice\nhere";
   facts.shares = true;
+  facts.host_number = 7;
+  facts.name = "A device";
+  facts.memory = std::size_t{80} << 30;
   facts.reduction = DeviceReduction::host;
   facts.no_nccl = std::string(10'000, 'x');
   const DeviceFacts same = decode(encode(facts));
@@ -44,6 +47,9 @@ TEST(DeviceAgreement, TextsSurvive) {
   EXPECT_EQ(same.host, "host1");
   EXPECT_EQ(same.device, "0000:01:00.0");
   EXPECT_TRUE(same.shares);
+  EXPECT_EQ(same.host_number, 7);
+  EXPECT_EQ(same.name, "A device");
+  EXPECT_EQ(same.memory, std::size_t{80} << 30);
   EXPECT_EQ(same.reduction, DeviceReduction::host);
   EXPECT_EQ(same.no_nccl, facts.no_nccl);
   EXPECT_FALSE(decode(encode(facts_of(1)[0])).shares);
@@ -52,7 +58,8 @@ TEST(DeviceAgreement, TextsSurvive) {
 TEST(DeviceAgreement, OtherTextsAreRefused) {
   EXPECT_THROW((void)decode(""), BackendError);
   EXPECT_THROW((void)decode(encode(facts_of(1)[0]) + "\t"), BackendError);
-  EXPECT_THROW((void)decode("\thost\tdevice\talone\tmaybe\t"), BackendError);
+  EXPECT_THROW((void)decode("\thost\tdevice\talone\tmaybe\t\tname\t0\t0"), BackendError);
+  EXPECT_THROW((void)decode("\thost\tdevice\talone\tauto\t\tname\tmuch\t0"), BackendError);
 }
 
 TEST(DeviceAgreement, EveryRankNeedsADevice) {

@@ -1,0 +1,22 @@
+#pragma once
+// torch::optim::AdamW in one pass over the memory.
+#include <torch/optim/adamw.h>
+
+#include "kolo/torch/fused_optimizer.h"
+
+namespace kolo {
+
+// The numbers of torch::optim::AdamW up to rounding. Options, state and saved form are its too, and where what runs is
+// as FusedSGD has it: kolo's loop or torch's fused kernel in the host's memory, one launch of kolo's kernel for a
+// parameter group on a device, under a DistributedOptimizer. Without amsgrad: step() throws UsageError for a group that
+// asks for it, and for sparse gradients.
+class FusedAdamW : public torch::optim::AdamW, public FusedOptimizer {
+ public:
+  using torch::optim::AdamW::AdamW;
+  at::Tensor step(LossClosure closure = nullptr) override;
+
+ private:
+  [[nodiscard]] const torch::optim::Optimizer& optimizer() const noexcept override { return *this; }
+};
+
+}  // namespace kolo

@@ -1,0 +1,41 @@
+#pragma once
+// What kolo's own optimizers have in common.
+#include <ATen/core/Tensor.h>
+#include <torch/optim/optimizer.h>
+
+#include <memory>
+#include <utility>
+
+#include "kolo/optimizer_step.h"
+
+namespace kolo {
+
+// An optimizer that can leave its steps on a device to kolo's kernels, and takes a loss scale out of gradients in
+// passing.
+class FusedOptimizer {
+ public:
+  virtual ~FusedOptimizer() = default;
+  // DistributedOptimizer gives it one, and takes it back when it is detached. Null: none, as in the beginning.
+  void set_launcher(std::shared_ptr<StepLauncher> launcher) noexcept { launcher_ = std::move(launcher); }
+
+  // Whether all gradients that are defined now, one at least, are updated by the launcher.
+  [[nodiscard]] bool launches_all() const;
+  // Enqueued in the current stream: `flag`, one fp32 on the device, becomes 1 if a gradient is infinite or no number.
+  // REQUIRES: launches_all().
+  void find_nonfinite(const at::Tensor& flag);
+  // What step() multiplies gradients by before it uses them; they stay as they are.
+  void set_gradient_scale(double scale) noexcept { gradient_scale_ = scale; }
+
+ protected:
+  FusedOptimizer() = default;
+  [[nodiscard]] StepLauncher* launcher() const noexcept { return launcher_.get(); }
+  [[nodiscard]] double gradient_scale() const noexcept { return gradient_scale_; }
+
+ private:
+  [[nodiscard]] virtual const torch::optim::Optimizer& optimizer() const noexcept = 0;
+
+  std::shared_ptr<StepLauncher> launcher_;
+  double gradient_scale_ = 1;
+};
+
+}  // namespace kolo

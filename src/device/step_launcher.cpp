@@ -1,0 +1,80 @@
+#include "device/step_launcher.h"
+
+#include <algorithm>
+
+#include "kernels/adamw.h"
+#include "kernels/find_nonfinite.h"
+#include "kernels/sgd.h"
+
+namespace kolo::device {
+namespace {
+
+// What the columns of a table are taken from, in their order; the kernels only read the first.
+void* address_of(const StepTensor& tensor, std::size_t column) {
+  switch (column) {
+    case 0:
+      return const_cast<void*>(tensor.gradient);
+    case 1:
+      return tensor.weight;
+    case 2:
+      return tensor.first;
+    default:
+      return tensor.second;
+  }
+}
+
+}  // namespace
+
+DeviceStepLauncher::~DeviceStepLauncher() {
+  for (auto& [key, table] : tables_) let_go(table);
+}
+
+void DeviceStepLauncher::let_go(Table& table) noexcept {
+  if (table.table != nullptr) retire_(std::move(table.table), table.user);
+  table.table = nullptr;
+}
+
+void DeviceStepLauncher::fit(Table& table, const StepBatch& batch, std::size_t columns) {
+  const auto has_count = [](std::size_t count, const StepTensor& tensor) { return count == tensor.count; };
+  if (table.table != nullptr && table.table->columns() == columns &&
+      std::equal(table.counts.begin(), table.counts.end(), batch.tensors.begin(), batch.tensors.end(), has_count)) {
+    return;
+  }
+  let_go(table);
+  std::vector<kernels::TensorPlace> places;
+  table.counts.clear();
+  for (const StepTensor& tensor : batch.tensors) {
+    places.push_back({0, tensor.count});
+    table.counts.push_back(tensor.count);
+  }
+  table.table = std::make_shared<kernels::TensorTable>(lane_.runtime(), lane_.device(), places,
+                                                       kernels::TableShape{.columns = columns});
+}
+
+kernels::UpdateLaunch DeviceStepLauncher::prepare(const StepBatch& batch, std::size_t columns, Stream stream) {
+  Table& table = tables_[{batch.place, columns == 1}];
+  fit(table, batch, columns);
+  table.user = stream;
+  table.addresses.clear();
+  for (std::size_t column = 0; column < columns; ++column) {
+    for (const StepTensor& tensor : batch.tensors) {
+      // What is left out leaves no trace in the table, whatever becomes of its memory.
+      table.addresses.push_back(tensor.gradient == nullptr ? nullptr : address_of(tensor, column));
+    }
+  }
+  return {lane_.kernels(), *table.table, table.addresses, batch.gradient_scale, stream};
+}
+
+void DeviceStepLauncher::launch(const StepBatch& batch, const SgdTerms& terms, Stream stream) {
+  kernels::update_sgd(prepare(batch, terms.momentum != 0 ? 3 : 2, stream), terms);
+}
+
+void DeviceStepLauncher::launch(const StepBatch& batch, const AdamwTerms& terms, Stream stream) {
+  kernels::update_adamw(prepare(batch, 4, stream), terms);
+}
+
+void DeviceStepLauncher::find_nonfinite(const StepBatch& batch, float* flag, Stream stream) {
+  kernels::find_nonfinite(prepare(batch, 1, stream), flag);
+}
+
+}  // namespace kolo::device

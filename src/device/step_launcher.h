@@ -1,0 +1,49 @@
+#pragma once
+// Optimizer steps on a lane's device, by kolo's kernels. Not in the lane: in the streams that it is given.
+#include <functional>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "device/lane.h"
+#include "kernels/update_launch.h"
+#include "kolo/optimizer_step.h"
+
+namespace kolo::device {
+
+// Keeps what `user` may still use until the device has passed that.
+using Retire = std::function<void(std::shared_ptr<void> memory, Stream user)>;
+
+class DeviceStepLauncher final : public StepLauncher {
+ public:
+  // Goes before the lane.
+  DeviceStepLauncher(Lane& lane, Retire retire) : lane_(lane), retire_(std::move(retire)) {}
+  ~DeviceStepLauncher() override;
+  DeviceStepLauncher(const DeviceStepLauncher&) = delete;
+  DeviceStepLauncher& operator=(const DeviceStepLauncher&) = delete;
+
+  [[nodiscard]] int device() const noexcept override { return lane_.device(); }
+  void launch(const StepBatch& batch, const SgdTerms& terms, Stream stream) override;
+  void launch(const StepBatch& batch, const AdamwTerms& terms, Stream stream) override;
+  void find_nonfinite(const StepBatch& batch, float* flag, Stream stream) override;
+
+ private:
+  // What the device knows of a place's tensors. Updates and checks have tables of their own, with other columns, so
+  // that neither has to send its addresses anew because the other was there.
+  struct Table {
+    std::shared_ptr<kernels::TensorTable> table;
+    std::vector<std::size_t> counts;
+    std::vector<void*> addresses;
+    Stream user;  // of the last launch
+  };
+  [[nodiscard]] kernels::UpdateLaunch prepare(const StepBatch& batch, std::size_t columns, Stream stream);
+  void fit(Table& table, const StepBatch& batch, std::size_t columns);
+  void let_go(Table& table) noexcept;
+
+  Lane& lane_;
+  Retire retire_;
+  std::map<std::pair<std::size_t, bool>, Table> tables_;  // by place, and whether it is for checks
+};
+
+}  // namespace kolo::device

@@ -1,0 +1,266 @@
+// How the engine comes to an end, and how training code that throws ends a step.
+//
+//   training code throws      fail_round(): announced in sequence, failed() on all ranks, the round ends as failed
+//   a peer is lost, ...       poison_by(), ended(): everything pending fails, later calls rethrow
+//   NCCL, MPI, a device       poison_by(): held for a while, in which whoever has died is found; then as above
+#include <algorithm>
+#include <chrono>
+#include <tuple>
+#include <utility>
+
+#include "engine/engine_impl.h"
+#include "engine/message_check.h"
+#include "engine/signature.h"
+#include "kolo/error.h"
+
+namespace kolo::engine {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kFailTimeout = 10s;  // how long a failing rank stays to tell its peers
+constexpr auto kEchoTimeout = 2s;   // how long it waits for the root to have heard
+
+// Errors that every rank of the group has had.
+bool known_to_peers(const std::exception& error) {
+  const auto* timeout = dynamic_cast<const TimeoutError*>(&error);
+  if (timeout != nullptr) return !timeout->missing().empty();  // else this rank's own impatience
+  return dynamic_cast<const MismatchError*>(&error) != nullptr ||
+         dynamic_cast<const PeerLostError*>(&error) != nullptr ||
+         dynamic_cast<const PeerFailedError*>(&error) != nullptr;
+}
+
+}  // namespace
+
+// --- training code throws ---
+
+void EngineImpl::round_opened(std::size_t id) {
+  const std::scoped_lock lock(queue_lock_);
+  history_.opened(id);
+}
+
+void EngineImpl::round_ended(std::size_t id) {
+  const std::scoped_lock lock(queue_lock_);
+  history_.ended(id);
+}
+
+// The reducer of this thread that peers wait for, or will: the one that came next when the program was here before.
+// Where it never was: one whose round is open, else one that is behind. Null: none.
+GradientRounds* EngineImpl::expected_reducer(bool among_open) {
+  const std::scoped_lock lock(progress_lock_);
+  std::vector<GradientRounds*> mine;
+  std::ranges::copy_if(rounds_, std::back_inserter(mine), [&](const GradientRounds* rounds) {
+    return rounds->mine() && (rounds->round_open() || !among_open);
+  });
+  const auto by_id = [&](std::size_t id) { return std::ranges::find(mine, id, &GradientRounds::id); };
+  std::optional<std::size_t> next;
+  {
+    const std::scoped_lock queue(queue_lock_);
+    next = history_.next([&](std::size_t id) { return by_id(id) != mine.end(); });
+  }
+  if (next) return *by_id(*next);
+  const auto order = [](const GradientRounds* rounds) {
+    return std::tuple(!rounds->round_open(), rounds->rounds_finished(), rounds->id());
+  };
+  const auto found = std::ranges::min_element(mine, {}, order);
+  return found == mine.end() ? nullptr : *found;
+}
+
+void EngineImpl::announce_failure(const std::string& text, const GradientRounds* rounds) {
+  Fatal failure{FatalKind::failed, {rank()}, text, 0, {}};
+  if (rounds != nullptr) {
+    failure.rounds.assign(rounds->id() + 1, kNoRound);
+    failure.rounds.back() = rounds->rounds_finished();
+  }
+  std::uint64_t seen = 0;
+  {
+    const std::scoped_lock lock(progress_lock_);
+    seen = own_failures_.load();
+    drain();  // what was submitted before it ends with it
+    negotiation_.fail(failure);
+  }
+  // It comes back in sequence: what this rank submits afterwards belongs to the time after the failure.
+  drive_until([&] { return own_failures_.load() != seen; }, kEchoTimeout);
+  // What was listed before it is executed by everyone; then all names of this rank are free.
+  drive_until([&] { return executing_.load() == 0; }, kFailTimeout);
+}
+
+// A peer failed before its next round, of which `error`, or what it is a copy of, has told an operation by name here:
+// that round ends on all ranks. Only an error of that very failure tells of it: the peer may be a failure ahead.
+GradientRounds* EngineImpl::round_of_failure(const std::exception& error) {
+  const auto* told = dynamic_cast<const PeerFailedError*>(&error);
+  const std::scoped_lock lock(queue_lock_);
+  const bool tells = told != nullptr && failed_round_.current() && failed_round_.failure == told->failure();
+  return tells && failed_round_.rounds->mine() ? failed_round_.rounds : nullptr;
+}
+
+void EngineImpl::end_round(const std::exception& error) {
+  {
+    const std::scoped_lock lock(progress_lock_);
+    if (negotiation_.has_ended()) return;
+  }
+  const bool known = known_to_peers(error);
+  auto* rounds = known ? round_of_failure(error) : expected_reducer();
+  if (!known) announce_failure(error.what(), rounds);
+  if (known && rounds == nullptr) rounds = expected_reducer(true);
+  round_timeout_.store(std::min<std::chrono::milliseconds>(kFailTimeout, timeout()));
+  fail_open_rounds(rounds, error.what());
+}
+
+// One backward pass may have opened the rounds of several optimizers, on all ranks: none of them can end well.
+void EngineImpl::fail_open_rounds(GradientRounds* first, const std::string& text) {
+  for (auto* rounds = first; rounds != nullptr; rounds = expected_reducer(true)) {
+    try {
+      rounds->fail(text);
+    } catch (const PeerFailedError&) {  // as it must: everyone knows
+    }
+  }
+}
+
+void EngineImpl::fail_round(const std::exception& error) noexcept {
+  try {
+    end_round(error);
+  } catch (const std::exception&) {
+    // PeerFailedError: everyone knows. Anything else: the peers have seen it too, and the caller's own exception goes
+    // on.
+  }
+  round_timeout_.store(timeout());
+  drop_orphans();
+}
+
+// Until this rank has ended the failed round, its operations by name fail: those that are pending, also the ones that
+// no progress has seen yet, and those to come (enqueue()). Under one lock, so that none slips through between the two.
+void EngineImpl::failed(const Fatal& failure) {
+  const bool own = failure.ranks.front() == rank();
+  if (own) ++own_failures_;
+  const std::uint64_t number = negotiation_.epoch();
+  const auto error = to_exception(failure, number);
+  fail_unlisted(error, false);
+  if (own) return;
+  std::vector<Submission> late;
+  for (auto* rounds : rounds_) {
+    if (rounds->id() >= failure.rounds.size() || failure.rounds[rounds->id()] == kNoRound) continue;
+    const std::scoped_lock lock(queue_lock_);
+    const FailedRound next{rounds, failure.rounds[rounds->id()], number, error};
+    // Of several ranks that fail in one round the first one's error is the round's: operations have been told of it.
+    const bool known = failed_round_.rounds == rounds && failed_round_.number == next.number;
+    if (!known || !failed_round_.current()) failed_round_ = next;
+    if (failed_round_.current()) late = take_queued();
+  }
+  for (auto& submission : late) submission.pending.work->fail(error);
+}
+
+// queue_lock_ held: what is queued by name; rounds stay, and end in their own way.
+std::vector<EngineImpl::Submission> EngineImpl::take_queued() {
+  const auto first =
+      std::stable_partition(queue_.begin(), queue_.end(), [](const auto& each) { return bool(each.when_listed); });
+  std::vector<Submission> taken(std::make_move_iterator(first), std::make_move_iterator(queue_.end()));
+  queue_.erase(first, queue_.end());
+  queued_.store(static_cast<int>(queue_.size()));
+  for (const auto& submission : taken) names_.erase(submission.pending.request.name);
+  return taken;
+}
+
+// --- the group ends ---
+
+std::exception_ptr EngineImpl::to_exception(const Fatal& fatal, std::uint64_t failure) const {
+  switch (fatal.kind) {
+    case FatalKind::peer_lost:
+      if (!fatal.ranks.empty() && fatal.ranks.front() == rank()) {
+        return std::make_exception_ptr(
+            PeerLostError(rank(), "this rank has been given up by the others and must not go on: " + fatal.text));
+      }
+      [[fallthrough]];
+    case FatalKind::peer_left:
+      return std::make_exception_ptr(PeerLostError(fatal.ranks.empty() ? -1 : fatal.ranks.front(), fatal.text));
+    case FatalKind::timeout:
+      return std::make_exception_ptr(TimeoutError(fatal.ranks, fatal.text));
+    case FatalKind::failed: {
+      const auto text = "training code failed on " + ranks_text(fatal.ranks) + ": " + fatal.text;
+      return std::make_exception_ptr(PeerFailedError(fatal.ranks, text, failure));
+    }
+    case FatalKind::backend:
+      break;
+  }
+  return std::make_exception_ptr(BackendError(fatal.text));
+}
+
+// What another library refuses may be a peer's death, which it has noticed before anybody has said whose: NCCL sees a
+// connection close. Then it is not this rank's failure, and who is lost is known soon.
+void EngineImpl::poison_by(const std::exception_ptr& error) {
+  const auto own = [&](const std::exception& failure) {
+    return Fatal{FatalKind::backend, {rank()}, "rank " + std::to_string(rank()) + ": " + failure.what(), 0, {}};
+  };
+  Fatal fatal;
+  bool may_be_a_death = false;
+  try {
+    std::rethrow_exception(error);
+  } catch (const PeerLostError& lost) {
+    fatal = {FatalKind::peer_lost, {lost.rank()}, lost.what(), 0, {}};
+  } catch (const TimeoutError& timeout) {
+    fatal = {FatalKind::timeout, timeout.missing(), timeout.what(), 0, {}};
+  } catch (const DamagedMessage& damage) {
+    fatal = own(damage);
+  } catch (const BackendError& refusal) {
+    fatal = own(refusal);
+    may_be_a_death = parts_.transport != nullptr && parts_.death_notice.count() > 0;
+  } catch (const std::exception& other) {
+    fatal = own(other);
+  }
+  if (negotiation_.has_ended()) return end_the_rest(fatal);
+  if (!may_be_a_death) return negotiation_.end(fatal, rank());
+  if (!held_) held_ = HeldFailure{std::move(fatal), std::chrono::steady_clock::now() + parts_.death_notice};
+}
+
+// Throws PeerLostError when somebody is found lost; when nobody is in time, the failure is what it seemed to be.
+void EngineImpl::judge_held_failure() {
+  parts_.transport->check_peers();
+  if (std::chrono::steady_clock::now() < held_->until) return;
+  const auto held = std::exchange(held_, std::nullopt);
+  negotiation_.end(held->fatal, rank());
+}
+
+// The group ends here: everything pending fails and later calls rethrow. A rank that left in
+// order still took part in items below fatal.sequence and in fatal.rounds rounds; those complete.
+void EngineImpl::ended(const Fatal& fatal) {
+  cut_sequence_ = fatal.sequence;
+  farewell_ = fatal.kind == FatalKind::peer_left;
+  const auto error = to_exception(fatal);
+  {
+    const std::scoped_lock lock(queue_lock_);
+    fatal_ = error;
+    if (fatal.kind == FatalKind::peer_lost && !fatal.ranks.empty()) lost_rank_ = fatal.ranks.front();
+  }
+  fail_unlisted(error, true);
+  fail_listed_from(cut_sequence_, error);
+  // What a rank that left in order has taken part in ends by itself; with one that is lost it never would.
+  if (lane_ && !farewell_) lane_->give_up();
+  for (auto* rounds : rounds_) {
+    const std::size_t id = rounds->id();
+    rounds->poison(error, id < fatal.rounds.size() ? fatal.rounds[id] : 0);
+  }
+  if (const auto held = std::exchange(held_, std::nullopt)) end_the_rest(held->fatal);
+}
+
+void EngineImpl::fail_listed_from(std::uint64_t sequence, const std::exception_ptr& error) {
+  while (!listed_.empty() && listed_.back().item.sequence >= sequence) {
+    for (auto& submission : listed_.back().submissions) fail(submission.pending, error);
+    listed_.pop_back();
+  }
+  executor_.fail_from(sequence, error);
+}
+
+// A rank has left in order, and now what was still to complete cannot: another one is lost, or a device. Or it is what
+// follows from the end: then that is the cause.
+void EngineImpl::end_the_rest(const Fatal& fatal) {
+  const auto error = farewell_ ? to_exception(fatal) : current_fatal();
+  if (farewell_ && fatal.kind == FatalKind::peer_lost && !fatal.ranks.empty()) {
+    const std::scoped_lock lock(queue_lock_);
+    if (!lost_rank_) lost_rank_ = fatal.ranks.front();
+  }
+  fail_listed_from(0, error);
+  if (lane_) lane_->give_up();
+  for (auto* rounds : rounds_) rounds->poison(error, 0);
+}
+
+}  // namespace kolo::engine

@@ -1,0 +1,115 @@
+#include "kolo/torch/fused_adamw.h"
+
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/GradMode.h>
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "kolo/error.h"
+#include "torch/adamw_update.h"
+#include "torch/group_update.h"
+
+namespace kolo {
+namespace {
+
+using torch::optim::AdamWOptions;
+using torch::optim::AdamWParamState;
+
+template <class T>
+void update_flat(const Updated& tensors, const AdamwTerms& terms) {
+  adamw_update(AdamwArrays<T>{tensors.weight.mutable_data_ptr<T>(), tensors.first.mutable_data_ptr<T>(),
+                              tensors.second.mutable_data_ptr<T>(), tensors.gradient.const_data_ptr<T>(),
+                              static_cast<std::size_t>(tensors.weight.numel())},
+               terms);
+}
+
+class AdamwRule final : public UpdateRule {
+ public:
+  explicit AdamwRule(const AdamWOptions& options)
+      : terms_{options.lr(),  std::get<0>(options.betas()), std::get<1>(options.betas()),
+               options.eps(), options.weight_decay(),       1} {}
+
+  void launch(StepLauncher& launcher, const StepBatch& batch, std::int64_t number, Stream stream) const override {
+    launcher.launch(batch, terms(number), stream);
+  }
+  void by_torch(const UpdatedList& list, std::int64_t number) const override {
+    const at::Tensor step =
+        at::full({}, static_cast<double>(number), list.weights.front().options().dtype(c10::kFloat));
+    const std::vector<at::Tensor> steps(list.weights.size(), step);
+    at::_fused_adamw_(list.weights, list.gradients, list.firsts, list.seconds, {}, steps, terms_.lr, terms_.beta1,
+                      terms_.beta2, terms_.weight_decay, terms_.epsilon, /*amsgrad=*/false, /*maximize=*/false);
+  }
+  void on_host(const Updated& tensors, std::int64_t number) const override {
+    if (tensors.weight.scalar_type() == c10::kFloat) {
+      update_flat<float>(tensors, terms(number));
+    } else {
+      update_flat<double>(tensors, terms(number));
+    }
+  }
+  void generic(const Updated& tensors, std::int64_t number) const override {
+    const auto& [weight, gradient, first, second] = tensors;
+    const auto steps = static_cast<double>(number);
+    weight.mul_(1 - terms_.lr * terms_.weight_decay);
+    first.mul_(terms_.beta1).add_(gradient, 1 - terms_.beta1);
+    second.mul_(terms_.beta2).addcmul_(gradient, gradient, 1 - terms_.beta2);
+    const at::Tensor divisor = second.sqrt().div_(std::sqrt(1 - std::pow(terms_.beta2, steps))).add_(terms_.epsilon);
+    weight.addcdiv_(first, divisor, -terms_.lr / (1 - std::pow(terms_.beta1, steps)));
+  }
+
+ private:
+  [[nodiscard]] AdamwTerms terms(std::int64_t number) const {
+    AdamwTerms terms = terms_;
+    terms.number = number;
+    return terms;
+  }
+  AdamwTerms terms_;
+};
+
+void check(const AdamWOptions& options, std::size_t group) {
+  if (!options.amsgrad()) return;
+  throw UsageError("FusedAdamW has no amsgrad, which parameter group " + std::to_string(group) +
+                   " asks for: take torch::optim::AdamW");
+}
+
+}  // namespace
+
+at::Tensor FusedAdamW::step(LossClosure closure) {
+  const c10::NoGradGuard no_grad;
+  for (std::size_t number = 0; number < param_groups_.size(); ++number) {
+    check(static_cast<const AdamWOptions&>(param_groups_[number].options()), number);
+  }
+  at::Tensor loss;
+  if (closure) {
+    const c10::AutoGradMode enable(true);
+    loss = closure();
+  }
+  for (std::size_t number = 0; number < param_groups_.size(); ++number) {
+    const auto& group = param_groups_[number];
+    const AdamwRule rule(static_cast<const AdamWOptions&>(group.options()));
+    GroupUpdate update(rule, group.params(), {launcher(), gradient_scale(), number});
+    for (std::size_t i = 0; i < group.params().size(); ++i) {
+      const at::Tensor& weight = group.params()[i];
+      if (!weight.grad().defined()) continue;
+      if (weight.grad().layout() != c10::kStrided) throw UsageError("FusedAdamW takes no sparse gradients");
+      auto& state = state_[weight.unsafeGetTensorImpl()];
+      if (state == nullptr) {
+        auto fresh = std::make_unique<AdamWParamState>();
+        fresh->exp_avg(at::zeros_like(weight));
+        fresh->exp_avg_sq(at::zeros_like(weight));
+        state = std::move(fresh);
+      }
+      auto& mine = static_cast<AdamWParamState&>(*state);
+      mine.step(mine.step() + 1);
+      update.add(i, {weight, weight.grad(), mine.exp_avg(), mine.exp_avg_sq()}, mine.step());
+    }
+    update.run();
+  }
+  return loss;
+}
+
+}  // namespace kolo

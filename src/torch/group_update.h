@@ -1,0 +1,82 @@
+#pragma once
+// One step of one parameter group: sorts its tensors by how each is updated, and has as few calls as that allows.
+//
+//   fp32 on the device of the launcher      one launch of kolo's kernel for the group
+//   on a device, dense                      one call of torch's fused kernel for each type
+//   in the host's memory, dense             kolo's loop, or torch's fused kernel where several threads are worth it
+//   anything else                           torch's operations, one after the other
+//
+// A group, and not a bucket, is what is launched: its tensors share their terms, so a bucket with tensors of two groups
+// would take two launches, and a group over several buckets one each; and each gradient is read where it is, in a
+// bucket or not, clipped, replaced or left out. Tensors of a group that have had another number of steps, because their
+// gradients were missing once, take a launch of their own.
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "kolo/optimizer_step.h"
+
+namespace kolo {
+
+// One parameter, what its optimizer keeps for it, in the order in which kernels take it, and its gradient.
+struct Updated {
+  at::Tensor weight;
+  at::Tensor gradient;
+  at::Tensor first;   // undefined: none
+  at::Tensor second;  // undefined: none
+};
+
+struct UpdatedList {
+  std::vector<at::Tensor> weights, gradients, firsts, seconds;  // the last two as long as the others, or empty
+  void add(const Updated& tensors);
+};
+
+// What one optimizer computes, with one group's options. `number`: of the tensors' step, from 1.
+class UpdateRule {
+ public:
+  virtual ~UpdateRule() = default;
+  virtual void launch(StepLauncher& launcher, const StepBatch& batch, std::int64_t number, Stream stream) const = 0;
+  virtual void by_torch(const UpdatedList& list, std::int64_t number) const = 0;
+  // Dense tensors of the host's, of float or double.
+  virtual void on_host(const Updated& tensors, std::int64_t number) const = 0;
+  // Any type and layout, in torch's operations.
+  virtual void generic(const Updated& tensors, std::int64_t number) const = 0;
+};
+
+// Whether `launcher`, which may be null, takes a weight and its gradient.
+[[nodiscard]] bool is_launched(const StepLauncher* launcher, const at::Tensor& weight, const at::Tensor& gradient);
+// For a launch: the group's tensors, none of which has a gradient so far.
+[[nodiscard]] std::vector<StepTensor> step_tensors(const std::vector<at::Tensor>& parameters);
+
+class GroupUpdate {
+ public:
+  struct Where {
+    StepLauncher* launcher = nullptr;  // null: none
+    double gradient_scale = 1;         // as in StepBatch
+    std::size_t group = 0;             // its number, and its place with the launcher
+  };
+  GroupUpdate(const UpdateRule& rule, const std::vector<at::Tensor>& parameters, const Where& where)
+      : rule_(rule), parameters_(parameters), where_(where) {}
+
+  // The parameter at `index` of the group. Updated at once where that costs nothing.
+  void add(std::size_t index, Updated tensors, std::int64_t number);
+  // The others.
+  void run();
+
+ private:
+  // Torch's kernels take tensors of one device and type.
+  using Kind = std::tuple<c10::DeviceType, c10::DeviceIndex, c10::ScalarType, std::int64_t>;
+
+  const UpdateRule& rule_;
+  const std::vector<at::Tensor>& parameters_;
+  Where where_;
+  std::map<std::int64_t, std::vector<StepTensor>> launched_;  // by the number of the step
+  std::optional<c10::Device> launched_on_;
+  std::map<Kind, UpdatedList> by_torch_;
+};
+
+}  // namespace kolo

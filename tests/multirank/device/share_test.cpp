@@ -1,0 +1,68 @@
+// Rounds of gradients that go in two steps: NCCL inside each host, and between hosts, each rank its share, NCCL or the
+// hosts.
+#include <gmock/gmock.h>
+
+#include <mutex>
+#include <tuple>
+
+#include "multirank/device/training.h"
+#include "support/sanitizers.h"
+
+namespace kolo::test {
+namespace {
+
+constexpr CoordinatorMode kModes[] = {CoordinatorMode::automatic, CoordinatorMode::always, CoordinatorMode::never};
+
+struct Case {
+  Hosts hosts;
+  bool side_stream = false;
+  unsigned missing = 0;
+};
+class ShareRounds : public testing::TestWithParam<std::tuple<DeviceReduction, Case>> {};
+INSTANTIATE_TEST_SUITE_P(Worlds, ShareRounds,
+                         testing::Combine(testing::Values(DeviceReduction::hierarchical, DeviceReduction::mixed),
+                                          testing::Values(Case{{0, 0, 1, 1}}, Case{{0, 0, 1, 1}, true, 3},
+                                                          Case{{0, 1, 1, 0, 1}, true}, Case{{0, 0, 1}, false, 1},
+                                                          Case{{0, 1, 2}}, Case{one_host(2)})));
+
+TEST_P(ShareRounds, AverageInAnyOrderThatTheWaitsAllow) {
+  const auto& [reduction, world] = GetParam();
+  const std::uint64_t seeds = kSanitized ? 6 : 24;
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    auto config = small_buckets(kModes[seed % 3]);
+    config.device_reduction = reduction;
+    check_training({.hosts = world.hosts, .seed = seed, .config = config},
+                   {.seed = seed, .side_stream = world.side_stream, .missing = world.missing});
+    ASSERT_FALSE(HasFailure()) << "seed " << seed;
+  }
+}
+
+// Rank 0 says once how it goes; on one host it goes in one step, and nothing is said.
+std::vector<std::string> lines_about_steps(DeviceReduction reduction, const Hosts& hosts) {
+  std::mutex lock;
+  std::vector<std::string> found;
+  auto config = small_buckets();
+  config.device_reduction = reduction;
+  config.log_sink = [&](LogLevel, std::string_view line) {
+    const std::scoped_lock hold(lock);
+    if (line.find("in two steps") != std::string_view::npos) found.emplace_back(line);
+  };
+  check_training({.hosts = hosts, .config = config}, {.steps = 1});
+  return found;
+}
+
+TEST(ShareLine, SaysHowGradientsGo) {
+  using testing::AllOf;
+  using testing::ElementsAre;
+  using testing::HasSubstr;
+  EXPECT_THAT(
+      lines_about_steps(DeviceReduction::hierarchical, {0, 0, 1, 1}),
+      ElementsAre(AllOf(HasSubstr("each of 2 hosts"), HasSubstr("2 shares of each bucket"), HasSubstr("by NCCL"))));
+  EXPECT_THAT(
+      lines_about_steps(DeviceReduction::mixed, {0, 0, 1}),
+      ElementsAre(AllOf(HasSubstr("1 share of each bucket"), HasSubstr("page-locked memory in pieces of 512 KiB"))));
+  EXPECT_THAT(lines_about_steps(DeviceReduction::mixed, one_host(2)), ElementsAre());
+}
+
+}  // namespace
+}  // namespace kolo::test

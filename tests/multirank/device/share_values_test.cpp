@@ -1,0 +1,99 @@
+// What comes out of the two steps, by number: every type that gradients have, and the bits that the hosts make.
+#include <gtest/gtest.h>
+
+#include "base/float16.h"
+#include "multirank/device/trainer.h"
+
+namespace kolo::test {
+namespace {
+
+constexpr DeviceReduction kTwoSteps[] = {DeviceReduction::hierarchical, DeviceReduction::mixed};
+constexpr std::int64_t kCount = 1001;
+
+DeviceWorld::Options two_by_two(DeviceReduction reduction) {
+  auto config = quick();
+  config.device_reduction = reduction;
+  return {.hosts = {0, 0, 1, 1}, .config = config};
+}
+
+std::vector<std::byte> filled(DType dtype, float value) {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(kCount) * size_of(dtype));
+  const auto fill = [&](auto element) {
+    for (std::size_t i = 0; i < bytes.size(); i += sizeof(element)) std::memcpy(&bytes[i], &element, sizeof(element));
+  };
+  if (dtype == DType::f64) fill(static_cast<double>(value));
+  if (dtype == DType::f32) fill(value);
+  if (dtype == DType::f16) fill(base::f32_to_f16(value));
+  if (dtype == DType::bf16) fill(base::f32_to_bf16(value));
+  return bytes;
+}
+
+// One gradient of `dtype` on the rank's device, filled with `value`; what it is after a round.
+std::vector<std::byte> round_of(DeviceWorld& world, Context& context, DType dtype, float value) {
+  const std::vector<std::byte> mine = filled(dtype, value);
+  const cuda::OwnStream user(world.runtime(), context.rank());
+  const cuda::DeviceBuffer gradient(world.runtime(), context.rank(), mine.size());
+  world.device().write(gradient.data(), mine.data(), mine.size());
+  ReducerOptions options;
+  options.device = context.rank();
+  auto reducer = context.engine().make_reducer({{"p", {kCount}, {1}, dtype, true}}, options);
+  reducer->contribute(0, gradient.data(), user.view());
+  reducer->finish(user.view());
+  world.runtime()->api().stream_synchronize(user.view().handle);
+  std::vector<std::byte> found(mine.size());
+  world.device().peek(found.data(), reducer->gradient(0).data(), found.size());
+  return found;
+}
+
+class ShareTypes : public testing::TestWithParam<std::tuple<DeviceReduction, DType>> {};
+INSTANTIATE_TEST_SUITE_P(Types, ShareTypes,
+                         testing::Combine(testing::ValuesIn(kTwoSteps),
+                                          testing::Values(DType::f16, DType::bf16, DType::f32, DType::f64)));
+
+TEST_P(ShareTypes, AreAveraged) {
+  const auto& [reduction, dtype] = GetParam();
+  DeviceWorld world(two_by_two(reduction));
+  world.run([&, type = dtype](Context& context) {
+    const auto found = round_of(world, context, type, static_cast<float>(4 * context.rank()));
+    EXPECT_EQ(found, filled(type, 6.0F)) << "rank " << context.rank();
+  });
+}
+
+// Both add up inside the host by rank, then the two hosts; that four divide first or last, rounds nothing.
+class ShareBits : public testing::TestWithParam<DeviceReduction> {};
+INSTANTIATE_TEST_SUITE_P(Reductions, ShareBits, testing::ValuesIn(kTwoSteps));
+
+TEST_P(ShareBits, AreThoseOfGradientsOnTheHost) {
+  DeviceWorld world(two_by_two(GetParam()));
+  world.run([&](Context& context) {
+    const std::vector<std::int64_t> counts{777, 20000, 3};
+    DeviceModel model(world, context.rank(), counts, true);
+    auto on_device = context.engine().make_reducer(model.table(), model.options());
+    auto table = model.table();
+    for (auto& row : table) row.on_device = false;
+    auto on_host = context.engine().make_reducer(table, model.options());
+    for (int step = 0; step < 3; ++step) {
+      model.begin_backward();
+      std::vector<std::vector<float>> gradients;
+      for (std::size_t index = 0; index < counts.size(); ++index) {
+        const float value = 0.1F * static_cast<float>(context.rank() + 7 * step) + 0.01F * static_cast<float>(index);
+        gradients.emplace_back(static_cast<std::size_t>(counts[index]), value);
+        model.make(index, value);
+        on_device->contribute(index, model.data(index), model.backward());
+        on_host->contribute(index, gradients.back().data());
+      }
+      on_device->finish(model.user());
+      on_host->finish();
+      for (std::size_t index = 0; index < counts.size(); ++index) {
+        const auto found = model.use(on_device->gradient(index));
+        ASSERT_EQ(world.runtime()->api().stream_synchronize(model.user().handle), cuda::kSuccess);
+        const auto wanted = on_host->gradient(index);
+        EXPECT_EQ(std::memcmp(found->data(), wanted.data(), wanted.size()), 0)
+            << "tensor " << index << " step " << step;
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace kolo::test

@@ -1,0 +1,129 @@
+// Programs with several optimizers, and a rank that throws between their rounds: which round ends, and that what comes
+// next works.
+#include <gmock/gmock.h>
+
+#include "multirank/engine/world.h"
+
+namespace kolo::test {
+namespace {
+
+std::vector<GradientInfo> table() { return {{"a", {100}, {1}, DType::f32}, {"b", {50}, {1}, DType::f32}}; }
+
+Config patient() {
+  auto config = quick();
+  config.stall_warning = std::chrono::seconds(15);
+  return config;
+}
+
+// Rounds of two reducers; the second's come `each` times for one of the first's, which is the one that is behind.
+class Program {
+ public:
+  Program(Context& context, int each)
+      : each_(each),
+        rare_(context.engine().make_reducer(table(), {})),
+        often_(context.engine().make_reducer(table(), {})) {}
+  [[nodiscard]] GradientReducer& of_step(int step) { return step % (each_ + 1) == each_ ? *rare_ : *often_; }
+  void run(int step) {
+    for (const std::size_t index : {1, 0}) of_step(step).contribute(index, ones_.data());
+    of_step(step).finish();
+  }
+
+ private:
+  int each_;
+  std::unique_ptr<GradientReducer> rare_;
+  std::unique_ptr<GradientReducer> often_;
+  std::vector<float> ones_ = std::vector<float>(100, 1.0F);
+};
+
+void expect_told(const std::function<void()>& call) {
+  try {
+    call();
+    ADD_FAILURE() << "no error";
+  } catch (const PeerFailedError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("bad batch"));
+  }
+}
+
+class RareReducer : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(FailsBefore, RareReducer, testing::Range(12, 24));  // twice each step of a period
+
+// Nothing is open on the rank that throws, and the others are in a round of one reducer or on their way to it.
+TEST_P(RareReducer, ThePeersRoundIsTheOneThatEnds) {
+  const int bad_step = GetParam();
+  run_world(3, patient(), [&](Context& context) {
+    Program program(context, 5);
+    for (int step = 0; step < bad_step + 8; ++step) {
+      const bool bad = step == bad_step;
+      if (!bad) {
+        context.run([&] { program.run(step); });
+      } else if (context.rank() == 1) {
+        EXPECT_THROW(context.run([] { throw std::runtime_error("bad batch"); }), std::runtime_error);
+      } else {
+        expect_told([&] { context.run([&] { program.run(step); }); });
+      }
+    }
+  });
+}
+
+// The others are in no round either, but told by an operation; they end the same round as the rank that threw.
+TEST_P(RareReducer, TheRoundIsTheOneThatTheRankThatThrewHasNamed) {
+  const int bad_step = GetParam();
+  run_world(3, patient(), [&](Context& context) {
+    Program program(context, 5);
+    const std::vector<float> input(8, 1.0F);
+    const auto measure = [&] { context.engine().submit(allreduce("metric", input, nullptr)).wait(); };
+    for (int step = 0; step < bad_step + 8; ++step) {
+      if (step == bad_step && context.rank() == 1) {
+        EXPECT_THROW(context.run([] { throw std::runtime_error("bad batch"); }), std::runtime_error);
+      } else if (step == bad_step) {
+        expect_told([&] { context.run(measure); });
+      } else {
+        context.run([&] { program.run(step); });
+      }
+    }
+  });
+}
+
+// One backward pass brings the gradients of both, those of the one that steps last first.
+TEST(SeveralReducers, AllThatAreOpenEndTogether) {
+  for (const bool handled : {true, false}) {  // whether the peers' errors reach Context::run
+    run_world(3, patient(), [&](Context& context) {
+      auto first = context.engine().make_reducer(table(), {});
+      auto last = context.engine().make_reducer(table(), {});
+      const std::vector<float> ones(100, 1.0F);
+      const auto backward = [&](bool bad) {
+        for (auto* reducer : {last.get(), first.get()}) {
+          for (const std::size_t index : {1, 0}) {
+            if (bad && reducer == last.get() && index == 0) throw std::runtime_error("bad batch");
+            reducer->contribute(index, ones.data());
+          }
+        }
+      };
+      for (int step = 0; step < 8; ++step) {
+        const bool bad = step == 5;
+        if (!bad) {
+          backward(false);
+          first->finish();
+          last->finish();
+        } else if (context.rank() == 1) {
+          EXPECT_THROW(context.run([&] { backward(true); }), std::runtime_error);
+        } else if (handled) {
+          backward(false);
+          for (auto* reducer : {first.get(), last.get()}) expect_told([&] { reducer->finish(); });
+        } else {
+          const auto both = [&] {
+            backward(false);
+            first->finish();
+            last->finish();
+          };
+          expect_told([&] { context.run(both); });
+        }
+      }
+      EXPECT_EQ(first->round(), 8U);
+      EXPECT_EQ(last->round(), 8U);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace kolo::test

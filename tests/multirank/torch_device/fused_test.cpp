@@ -1,0 +1,197 @@
+// Kolo's own optimizers on devices: the bits of the CPU, torch's numbers, a launch a group, and what a loss scale
+// changes.
+#include <gtest/gtest.h>
+
+#include "kolo/torch/fused_adamw.h"
+#include "kolo/torch/fused_sgd.h"
+#include "kolo/torch/grad_scaler.h"
+#include "multirank/torch_device/fused_trainee.h"
+
+namespace kolo::test {
+namespace {
+
+constexpr int kSteps = 5;
+
+template <class Optimizer, class Groups>
+Tensors train(Place& place) {
+  const OddParameters parameters(place.device);
+  OddTraining training(place, parameters.optimizer<Optimizer, Groups>(), parameters);
+  for (int step = 0; step < kSteps; ++step) training.step(step);
+  return parameters.values();
+}
+
+// From kolo's to torch's in the middle of it, and back.
+template <class Optimizer, class Groups>
+Tensors change_horses(Place& place) {
+  using Torch = typename Groups::Torch;
+  const OddParameters parameters(place.device);
+  const auto first = parameters.optimizer<Optimizer, Groups>();
+  const auto second = parameters.optimizer<Torch, Groups>();
+  const auto third = parameters.optimizer<Optimizer, Groups>();
+  {
+    OddTraining training(place, first, parameters);
+    for (int step = 0; step < 3; ++step) training.step(step);
+  }
+  hand_over(*second, *first, place.device);
+  OddTraining(place, second, parameters).step(3);
+  hand_over(*third, *second, place.device);
+  OddTraining(place, third, parameters).step(4);
+  return parameters.values();
+}
+
+// In some steps the last rank's loss is infinite. Nobody unscales: step() does.
+template <class Optimizer, class Groups>
+Tensors train_scaled(Place& place) {
+  const OddParameters parameters(place.device);
+  OddTraining training(place, parameters.optimizer<Optimizer, Groups>(), parameters);
+  GradScaler scaler(place.context, {.init_scale = 48, .growth_interval = 2});
+  const bool last = place.context.rank() == place.context.size() - 1;
+  for (int step = 0; step < kSteps; ++step) {
+    training.distributed().zero_grad();
+    at::Tensor loss = parameters.loss(static_cast<std::uint64_t>(10 * step + place.context.rank()));
+    const bool overflow = step % 2 == 1;
+    if (overflow && last) loss = loss.mul(INFINITY);
+    scaler.scale(loss).backward();
+    EXPECT_EQ(scaler.step(training.distributed()), !overflow) << "rank " << place.context.rank() << ", step " << step;
+    scaler.update();
+  }
+  return parameters.values();
+}
+
+struct Case {
+  const char* name;
+  const char* kernel;
+  TorchProgram train;
+  TorchProgram by_torch;
+  TorchProgram change_horses;
+  TorchProgram train_scaled;
+};
+template <class Optimizer, class Groups>
+Case make_case(const char* name, const char* kernel) {
+  return {name,
+          kernel,
+          train<Optimizer, Groups>,
+          train<typename Groups::Torch, Groups>,
+          change_horses<Optimizer, Groups>,
+          train_scaled<Optimizer, Groups>};
+}
+
+class Fused : public testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(Optimizers, Fused,
+                         testing::Values(make_case<FusedSGD, SgdGroups>("Sgd", "kolo_sgd"),
+                                         make_case<FusedSGD, PlainSgdGroups>("PlainSgd", "kolo_sgd"),
+                                         make_case<FusedAdamW, AdamwGroups>("Adamw", "kolo_adamw")),
+                         [](const auto& one) { return std::string(one.param.name); });
+
+void expect_near(const std::vector<Tensors>& found, const std::vector<Tensors>& wanted, double tolerance,
+                 const std::string& when) {
+  for (std::size_t rank = 0; rank < wanted.size(); ++rank) {
+    ASSERT_EQ(found[rank].size(), wanted[rank].size());
+    for (std::size_t i = 0; i < wanted[rank].size(); ++i) {
+      const bool same = tolerance == 0 ? found[rank][i].equal(wanted[rank][i])
+                                       : found[rank][i].allclose(wanted[rank][i], tolerance, tolerance);
+      EXPECT_TRUE(same) << when << ", rank " << rank << ", tensor " << i;
+    }
+  }
+}
+
+// On two ranks of devices, in any order that they allow.
+void expect_bits(const TorchProgram& program, const std::vector<Tensors>& wanted) {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    expect_near(run_on_devices({.hosts = one_host(2), .seed = seed}, program), wanted, 0,
+                "seed " + std::to_string(seed));
+  }
+}
+
+TEST_P(Fused, HasTorchsNumbersOnRanksOfTheCpu) {
+  for (const int ranks : {2, 4}) {
+    expect_near(run_on_cpus(ranks, GetParam().train), run_on_cpus(ranks, GetParam().by_torch), 1e-5, "on the CPU");
+  }
+}
+
+TEST_P(Fused, HasTheBitsOfTheCpuOnDevices) { expect_bits(GetParam().train, run_on_cpus(2, GetParam().train)); }
+
+TEST_P(Fused, CheckpointsGoToTorchsAndBack) {
+  const auto wanted = run_on_cpus(2, GetParam().change_horses);
+  expect_near(wanted, run_on_cpus(2, GetParam().by_torch), 1e-5, "on the CPU");
+  expect_bits(GetParam().change_horses, wanted);
+}
+
+TEST_P(Fused, TakesALossScaleOutInTheUpdate) {
+  expect_bits(GetParam().train_scaled, run_on_cpus(2, GetParam().train_scaled));
+}
+
+// How often the devices of two ranks ran each kernel.
+struct Launches {
+  int updates = 0;
+  int searches = 0;
+  int packs = 0;
+};
+Launches launches_of(const TorchProgram& program, const char* kernel) {
+  DeviceWorld world({.hosts = one_host(2)});
+  TorchDevice torch_device(world.device());
+  world.run([&](Context& context) {
+    Place place(context, torch_device);
+    program(place);
+  });
+  const auto count = [&](std::string_view name) { return world.device().launches(name); };
+  return {count(kernel), count("kolo_find_nonfinite"), count("kolo_pack")};
+}
+
+// Two groups, several buckets. Tensor 2 is a step behind the others of its group, so that takes two launches: with SGD
+// in one step, where momenta begin, with AdamW in all that follow.
+TEST_P(Fused, AGroupIsOneLaunch) {
+  const Launches found = launches_of(GetParam().train, GetParam().kernel);
+  const std::string_view name = GetParam().name;
+  const int behind = name == "Sgd" ? 1 : name == "Adamw" ? kSteps - 1 : 0;
+  EXPECT_EQ(found.updates, 2 * (2 * kSteps + behind));
+  EXPECT_GT(found.packs, 2 * 2 * kSteps) << "there are more buckets than groups";
+  EXPECT_EQ(found.searches, 0);
+}
+
+// Five steps, of which two are left out.
+TEST_P(Fused, AStepThatIsScaledIsALaunchMoreAGroup) {
+  const Launches found = launches_of(GetParam().train_scaled, GetParam().kernel);
+  EXPECT_EQ(found.updates, 2 * 2 * 3);
+  EXPECT_EQ(found.searches, 2 * 2 * kSteps);
+}
+
+// What kolo's kernels do not take, torch's do: other types, and an optimizer that is not wrapped any more.
+template <class Optimizer, class Groups>
+Tensors mixed_types(Place& place) {
+  const OddParameters parameters(place.device);
+  at::Tensor wide = numbers(77, {9}).to(at::kDouble).to(place.device).requires_grad_();
+  const auto optimizer = parameters.optimizer<Optimizer, Groups>();
+  optimizer->param_groups()[1].params().push_back(wide);
+  NamedTensors named = parameters.named();
+  named.emplace_back("wide", wide);
+  DistributedOptimizer distributed(place.context, optimizer, named, small_buckets_of_tensors());
+  const auto backward = [&](int step) {
+    distributed.zero_grad();
+    const at::Tensor loss = parameters.loss(static_cast<std::uint64_t>(step));
+    (loss.to(at::kDouble) + wide.pow(2).sum()).backward();
+  };
+  for (int step = 0; step < 2; ++step) {
+    backward(step);
+    distributed.step();
+  }
+  backward(2);
+  distributed.synchronize();
+  distributed.detach();
+  optimizer->step();
+  Tensors values = parameters.values();
+  values.push_back(wide.detach().cpu().clone());
+  return values;
+}
+
+TEST(FusedMixed, WhatIsNotLaunchedIsUpdatedByTorch) {
+  const std::vector<std::pair<TorchProgram, const char*>> programs{
+      {mixed_types<FusedSGD, SgdGroups>, "kolo_sgd"}, {mixed_types<FusedAdamW, AdamwGroups>, "kolo_adamw"}};
+  for (const auto& [program, kernel] : programs) {
+    expect_near(run_on_devices({.hosts = one_host(2)}, program), run_on_cpus(2, program), 1e-6, kernel);
+    EXPECT_EQ(launches_of(program, kernel).updates, 2 * 2 * 2) << "two groups, two steps, two ranks";
+  }
+}
+
+}  // namespace
+}  // namespace kolo::test

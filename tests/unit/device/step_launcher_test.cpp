@@ -1,0 +1,143 @@
+// Optimizer steps by kolo's kernels: how many launches and copies they take, and what becomes of their tables.
+#include "device/step_launcher.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "support/device/kolo_kernels.h"
+#include "support/device/simulated_device.h"
+
+namespace kolo::device {
+namespace {
+
+using kolo::test::SimulatedDevice;
+
+// Copies are counted; a simulated device has no other way to tell.
+class Counting {
+ public:
+  static cuda::RuntimeApi over(const cuda::RuntimeApi& real) {
+    real_ = real;
+    copies = 0;
+    cuda::RuntimeApi api = real;
+    api.copy = [](void* to, const void* from, std::size_t bytes, cuda::CopyKind kind, cuda::StreamHandle stream) {
+      ++copies;
+      return real_.copy(to, from, bytes, kind, stream);
+    };
+    return api;
+  }
+  static inline int copies = 0;
+
+ private:
+  static inline cuda::RuntimeApi real_;
+};
+
+class Steps : public testing::Test {
+ protected:
+  static constexpr std::size_t kCount = 100;
+
+  Steps() {
+    kolo::test::add_kolo_kernels(device);
+    LaneParts parts;
+    parts.runtime = runtime;
+    parts.kernels = std::make_shared<cuda::KernelImage>(runtime, "stands for device code");
+    lane = std::make_unique<Lane>(std::move(parts));
+    launcher = std::make_unique<DeviceStepLauncher>(*lane, [this](std::shared_ptr<void> memory, Stream user) {
+      retired_in = user.handle;
+      lane->retire(std::move(memory), user);
+    });
+  }
+  ~Steps() override {
+    launcher.reset();
+    device.drain();
+  }
+  // Of fp32, all the same.
+  cuda::DeviceBuffer tensor(float value) {
+    cuda::DeviceBuffer buffer(runtime, 0, kCount * sizeof(float));
+    const std::vector<float> values(kCount, value);
+    device.write(buffer.data(), values.data(), buffer.size());
+    return buffer;
+  }
+  float value_of(const cuda::DeviceBuffer& buffer) {
+    device.drain();
+    float value = 0;
+    device.peek(&value, buffer.data(), sizeof value);
+    return value;
+  }
+  static StepTensor plain(const cuda::DeviceBuffer& gradient, const cuda::DeviceBuffer& weight) {
+    return {kCount, gradient.data(), weight.data(), nullptr, nullptr};
+  }
+
+  SimulatedDevice device{{.devices = 1, .seed = 5}};
+  cuda::RuntimePtr runtime = std::make_shared<const cuda::Runtime>(Counting::over(device.api()));
+  cuda::OwnStream stream{runtime, 0};
+  std::unique_ptr<Lane> lane;
+  std::unique_ptr<DeviceStepLauncher> launcher;
+  void* retired_in = nullptr;
+};
+
+TEST_F(Steps, ABatchIsOneLaunchAndItsTableIsSentOnce) {
+  const auto a = tensor(1), b = tensor(2), gradient = tensor(4);
+  const std::vector<StepTensor> tensors{plain(gradient, a), plain(gradient, b), {kCount, nullptr, nullptr, {}, {}}};
+  for (int step = 1; step <= 3; ++step) {
+    launcher->launch({0, tensors, 0.5}, SgdTerms{0.25}, stream.view());
+    EXPECT_EQ(device.launches("kolo_sgd"), step);
+    EXPECT_EQ(Counting::copies, 1);
+  }
+  EXPECT_EQ(value_of(a), 1 - 3 * 0.5F);
+  EXPECT_EQ(value_of(b), 2 - 3 * 0.5F);
+  EXPECT_TRUE(device.violations().empty());
+}
+
+TEST_F(Steps, AddressesThatChangeAreSentAgain) {
+  const auto a = tensor(1), gradient = tensor(4), other = tensor(8);
+  launcher->launch({0, std::vector{plain(gradient, a)}}, SgdTerms{0.25}, stream.view());
+  launcher->launch({0, std::vector{plain(other, a)}}, SgdTerms{0.25}, stream.view());
+  launcher->launch({0, std::vector{plain(other, a)}}, SgdTerms{0.25}, stream.view());
+  EXPECT_EQ(Counting::copies, 2);
+  EXPECT_EQ(value_of(a), 1 - 1 - 2 - 2);
+  EXPECT_EQ(retired_in, nullptr);
+}
+
+// A search for what is not finite comes between the steps, and has a table of its own.
+TEST_F(Steps, SearchesAndPlacesHaveTablesOfTheirOwn) {
+  const auto a = tensor(1), first = tensor(0), second = tensor(0), gradient = tensor(4), flag = tensor(0);
+  const std::vector<StepTensor> tensors{{kCount, gradient.data(), a.data(), first.data(), second.data()}};
+  for (int number = 1; number <= 3; ++number) {
+    launcher->find_nonfinite({0, tensors}, reinterpret_cast<float*>(flag.data()), stream.view());
+    launcher->launch({0, tensors}, AdamwTerms{0.5, 0.9, 0.999, 0, 0, number}, stream.view());
+    launcher->launch({1, tensors}, SgdTerms{0.25}, stream.view());
+  }
+  EXPECT_EQ(Counting::copies, 3);
+  EXPECT_NEAR(value_of(a), 1 - 3 * (1 + 0.5F), 1e-5);  // a gradient that stays the same moves by the rate
+  EXPECT_EQ(value_of(flag), 0);
+}
+
+TEST_F(Steps, ATableThatDoesNotFitIsReplacedAndGoesWhenTheDeviceIsDone) {
+  const auto a = tensor(1), b = tensor(2), gradient = tensor(4);
+  launcher->launch({0, std::vector{plain(gradient, a)}}, SgdTerms{0.25}, stream.view());
+  launcher->launch({0, std::vector{plain(gradient, a), plain(gradient, b)}}, SgdTerms{0.25}, stream.view());
+  EXPECT_EQ(std::exchange(retired_in, nullptr), stream.view().handle);
+  launcher.reset();
+  EXPECT_EQ(retired_in, stream.view().handle);
+  lane->watch();
+  EXPECT_FALSE(lane->idle()) << "the device has not come to the launches yet";
+  EXPECT_EQ(value_of(a), 1 - 2);
+  EXPECT_EQ(value_of(b), 2 - 1);
+  lane->watch();
+  EXPECT_TRUE(lane->idle());
+  EXPECT_TRUE(device.violations().empty());
+}
+
+TEST_F(Steps, WithAndWithoutMomentumAreDifferentTables) {
+  const auto a = tensor(1), momentum = tensor(0), gradient = tensor(4);
+  const std::vector<StepTensor> tensors{{kCount, gradient.data(), a.data(), momentum.data(), nullptr}};
+  launcher->launch({0, tensors}, SgdTerms{0.25}, stream.view());
+  launcher->launch({0, tensors}, SgdTerms{0.25, 0.5, 0, 0, false, true}, stream.view());
+  EXPECT_EQ(retired_in, stream.view().handle);
+  EXPECT_EQ(value_of(a), 1 - 1 - 1);
+  EXPECT_EQ(value_of(momentum), 4);
+}
+
+}  // namespace
+}  // namespace kolo::device
