@@ -32,6 +32,13 @@ inline void check_update(std::string_view what, std::size_t columns, const Updat
       throw UsageError(std::string(what) + ": an address is not aligned to its elements");
     }
   }
+  const std::size_t tensors = launch.addresses.size() / columns;
+  for (std::size_t i = 0; tensors != 0 && i < launch.addresses.size(); ++i) {
+    if (launch.addresses[i] == nullptr && launch.addresses[i % tensors] != nullptr) {
+      throw UsageError(std::string(what) + ": tensor " + std::to_string(i % tensors) +
+                       " has a gradient, but no memory for its weight or for what the optimizer keeps of it");
+    }
+  }
 }
 
 template <class Arguments>

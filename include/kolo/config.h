@@ -26,7 +26,7 @@ enum class Network { automatic, tcp, mpi };
 // have it, else the hosts, of which a warning tells.
 enum class DeviceReduction { automatic, nccl, host, hierarchical, mixed };
 
-// What NCCL is told of the memory of gradients, so that it need not copy it: all ranks' as one window (NCCL 2.28.7),
+// What NCCL is told of the memory of gradients, so that it need not copy it: all ranks' as one window (NCCL 2.29.7),
 // each rank's buffers (NCCL 2.19), or nothing. automatic: windows where NCCL can make use of them, else buffers.
 enum class NcclRegistration { automatic, window, buffer, off };
 

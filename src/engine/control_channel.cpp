@@ -94,14 +94,16 @@ void ControlChannel::send(Rank to, const Envelope& envelope) {
 // What cannot leave any more, because its neighbour is gone, keeps nothing else from leaving.
 bool ControlChannel::flush() {
   std::exception_ptr error;
+  bool lost = false;
   std::erase_if(outgoing_, [&](const auto& out) {
     try {
       return out->first->test() && (!out->rest || out->rest->test());
     } catch (const PeerLostError&) {
       error = std::current_exception();
+      lost = true;  // said once: it comes before what is said again and again
       return true;
     } catch (...) {
-      error = std::current_exception();
+      if (!lost) error = std::current_exception();
       return false;
     }
   });

@@ -170,6 +170,7 @@ class EngineImpl final : public Engine,
   void watch_lane();
   bool drain();
   bool receive();
+  bool converse();
   void send(Rank to, const Envelope& envelope) override;
   void execute(const Item& item, std::uint32_t depth) override;
   bool run_listed(bool may_wait);

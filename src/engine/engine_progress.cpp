@@ -31,12 +31,7 @@ bool EngineImpl::advance(Visitor visitor) {
     moved |= advance_rounds(visitor);
     if (control_ &&
         !negotiation_.has_ended()) {  // afterwards nothing said can matter, and links to ranks that left throw
-      moved |= receive();
-      try {
-        control_->flush();
-      } catch (const PeerLostError&) {  // one that has just said that it leaves takes no more, and that is no loss
-        if (!negotiation_.has_ended()) throw;
-      }
+      moved |= converse();
     }
     const bool may_relay = visitor != Visitor::coordinator || requests_settled();
     moved |= may_relay && !negotiation_.has_ended() && negotiation_.relay();
@@ -104,6 +99,18 @@ bool EngineImpl::receive() {
   return moved;
 }
 
+// Hears and says what there is. A neighbour that has left takes no more, which is no loss: its goodbye was sent before.
+bool EngineImpl::converse() {
+  bool moved = receive();
+  try {
+    control_->flush();
+  } catch (const PeerLostError&) {
+    moved |= receive();
+    if (!negotiation_.has_ended()) throw;
+  }
+  return moved;
+}
+
 void EngineImpl::send(Rank to, const Envelope& envelope) { control_->send(to, envelope); }
 
 void EngineImpl::execute(const Item& item, std::uint32_t depth) {
@@ -159,8 +166,7 @@ void EngineImpl::while_allocating() {
   parts_.transport->check_peers();
   if (!negotiation_.has_ended()) {
     try {
-      receive();
-      control_->flush();
+      converse();
     } catch (const DamagedMessage&) {
       throw;
     } catch (const BackendError& error) {

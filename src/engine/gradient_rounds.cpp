@@ -330,6 +330,16 @@ bool GradientRounds::on_device() const {
 void GradientRounds::freeze(const Item& item) {
   frozen_ = make_frozen(item);
   ++generation_;
+  try {
+    fill_buckets();
+  } catch (const DeviceFailure&) {
+    throw;
+  } catch (const BackendError& error) {  // the peers have their buckets, and wait for this rank's
+    throw DeviceFailure(error.what());
+  }
+}
+
+void GradientRounds::fill_buckets() {
   open_buckets();
   for (std::size_t index = 0; index < table_.size(); ++index) {
     const auto [bucket, slot] = frozen_->places[index];

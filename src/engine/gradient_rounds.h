@@ -131,6 +131,7 @@ class GradientRounds final : public GradientReducer {
   void let_go(std::unique_ptr<Frozen> plan);
   [[nodiscard]] std::unique_ptr<Frozen> make_frozen(const Item& item);
   void freeze(const Item& item);
+  void fill_buckets();
   void begin_round();
   void open_buckets();
   void hand_over(std::size_t bucket);

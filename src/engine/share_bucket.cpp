@@ -1,5 +1,6 @@
 #include "engine/share_bucket.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "telemetry/range.h"
@@ -114,9 +115,13 @@ std::vector<Rank> ShareBucket::waiting_for() const {
   if (state_ == State::carrying) {
     if (travelling_.empty()) return {communicator_->rank()};
     std::vector<Rank> ranks;
-    for (const Rank host : travelling_.front().operation->waiting_for()) {
-      ranks.push_back(carriers_[static_cast<std::size_t>(host)]);
+    for (const auto& each : travelling_) {
+      for (const Rank host : each.operation->waiting_for()) {
+        ranks.push_back(carriers_[static_cast<std::size_t>(host)]);
+      }
     }
+    std::ranges::sort(ranks);
+    ranks.erase(std::ranges::unique(ranks).begin(), ranks.end());
     return ranks;
   }
   return agreement_ == nullptr ? std::vector<Rank>{} : agreement_->waiting_for();

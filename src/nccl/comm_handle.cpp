@@ -12,6 +12,8 @@
 namespace kolo::nccl {
 namespace {
 
+constexpr std::chrono::milliseconds kLookInterval{1};  // between two questions whether peers live
+
 // NCCL has nothing to sleep on: looks at once, then ever more seldom, up to once in a millisecond.
 class Patience {
  public:
@@ -157,7 +159,11 @@ void CommHandle::poll(std::string_view what) {
   if (failed()) std::rethrow_exception(failure_);
   const Result result = state();
   if (result != Result::success && result != Result::in_progress) fail(result, what);
-  if (comm_ != nullptr) look_for_peers();
+  // Every operation in flight comes here again and again; asking costs a look at the network.
+  const auto now = base::Deadline::Clock::now();
+  if (comm_ == nullptr || now - last_look_ < kLookInterval) return;
+  last_look_ = now;
+  look_for_peers();
 }
 
 void CommHandle::time_out(std::string_view what) {

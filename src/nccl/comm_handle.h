@@ -51,7 +51,8 @@ class CommHandle {
   // ends the communicator. `what` names it in errors.
   using Calls = std::function<Result(const NcclApi& api, Comm comm)>;
   void issue(std::string_view what, const Calls& calls);
-  // Throws what ended it. Else asks for an error of NCCL's or a lost peer since, and ends it on one.
+  // Throws what ended it. Else asks for an error of NCCL's and, once a millisecond, for a lost peer, and ends it on
+  // one.
   void poll(std::string_view what);
   // Aborts, and throws a TimeoutError.
   [[noreturn]] void time_out(std::string_view what);
@@ -81,6 +82,7 @@ class CommHandle {
   Comm comm_ = nullptr;
   Registrations registrations_;
   std::exception_ptr failure_;
+  base::Deadline::Clock::time_point last_look_{};  // for peers that are lost, while operations are in flight
 };
 
 }  // namespace kolo::nccl

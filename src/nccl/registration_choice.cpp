@@ -28,7 +28,7 @@ void require_windows(const std::vector<RankFacts>& ranks, Algorithm algorithm) {
   if (without == ranks.size()) return;
   throw UsageError(std::string(kSetting) + ", but NCCL " + version_text(ranks[without].version) + " of " +
                    base::rank_text(without, ranks[without].host) +
-                   " has no windows that end in order: that is new in 2.28.7. Use buffer, or auto");
+                   " has no windows that end in order: that is new in 2.29.7. Use buffer, or auto");
 }
 
 }  // namespace

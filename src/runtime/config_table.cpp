@@ -109,7 +109,7 @@ constexpr std::string_view kDeviceReductionMeaning =
     "network (mixed); NCCL where all ranks have it, else the hosts, with a warning (auto). The same on all ranks.";
 constexpr std::string_view kNcclRegistrationMeaning =
     "What NCCL is told of the memory of gradients, so that it need not copy it: windows over all ranks (window; NCCL "
-    "2.28.7), each rank's buffers (buffer; NCCL 2.19), nothing (off); windows where all ranks are on one host and have "
+    "2.29.7), each rank's buffers (buffer; NCCL 2.19), nothing (off); windows where all ranks are on one host and have "
     "GPUs of their own, as only there NCCL's allreduce makes use of them, else buffers (auto). The same on all ranks.";
 
 constexpr ConfigRow kRows[] = {

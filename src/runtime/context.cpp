@@ -125,7 +125,7 @@ void Context::Parts::start() {
     return runtime::make_lane(find_devices, device, world);
   };
   parts.inquiry = watch.get();
-  if (!bootstrap->of_threads()) parts.death_notice = kDeathNotice;
+  if (!bootstrap->of_threads()) parts.death_notice = std::min(kDeathNotice, config.timeout / 2);
   engine = engine::EngineImpl::make(std::move(parts));
   if (watch) watch->speak_for(engine);
 }

@@ -90,10 +90,8 @@ void GradScaler::unscale_(torch::optim::Optimizer& optimizer) {
 void GradScaler::close_round(DistributedOptimizer& optimizer) {
   optimizer.synchronize();
   Stage& stage = stages_[&optimizer.optimizer()];
-  if (stage.round != optimizer.rounds()) {
-    stage = Stage();
-    stage.round = optimizer.rounds();
-  }
+  if (stage.round && *stage.round != optimizer.rounds()) stage = Stage();
+  stage.round = optimizer.rounds();
 }
 
 void GradScaler::unscale_(DistributedOptimizer& optimizer) {

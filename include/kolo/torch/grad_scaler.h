@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "kolo/context.h"
@@ -84,8 +85,9 @@ class GradScaler {
   GradScaler(const GradScalerOptions& options, Context* context);
   struct Stage {
     bool unscaled = false, stepped = false;
-    bool in_update = false;             // the update unscales
-    std::uint64_t round = 0;            // of a DistributedOptimizer: how many had ended
+    bool in_update = false;  // the update unscales
+    // Of a DistributedOptimizer: how many had ended. Nothing where only the optimizer inside it has been unscaled.
+    std::optional<std::uint64_t> round;
     std::vector<at::Tensor> overflows;  // of each device: not 0 where something was not finite
   };
   void unscale(torch::optim::Optimizer& optimizer, Stage& stage) const;

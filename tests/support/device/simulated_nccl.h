@@ -24,7 +24,7 @@ namespace kolo::test {
 
 struct NcclOptions {
   std::uint64_t seed = 1;
-  int version = 22809;
+  int version = 22907;
   const nccl::TunerV5* tuner = nullptr;  // asked for the algorithm of every allreduce, in a thread of its own
   bool duplicate_devices = false;        // two ranks may be on one device
   bool symmetric = true;                 // devices have symmetric memory; else windows are none

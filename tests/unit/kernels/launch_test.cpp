@@ -35,7 +35,8 @@ TEST_F(Launch, PackRefusesWhatScaleCopyRefuses) {
 TEST_F(Launch, UpdatesRefuseWhatTheyDoNotTake) {
   const auto memory = on_device(std::vector<float>(64));
   TensorTable three(runtime, 0, std::vector<TensorPlace>{{0, 4}}, {.columns = 3});
-  const std::vector<void*> good(3, memory.data()), odd{memory.data(), memory.data(), memory.data() + 2};
+  const std::vector<void*> good(3, memory.data()), odd{memory.data(), memory.data(), memory.data() + 2},
+      none{memory.data(), memory.data(), nullptr};
   const auto launch = [&](std::span<void* const> addresses) {
     return UpdateLaunch{image, three, addresses, 1, stream.view()};
   };
@@ -43,6 +44,7 @@ TEST_F(Launch, UpdatesRefuseWhatTheyDoNotTake) {
   EXPECT_THROW(update_sgd(launch(good), plain), UsageError) << "without momentum it takes two columns";
   EXPECT_THROW(update_sgd(launch(odd), momentum), UsageError) << "misaligned momentum";
   EXPECT_THROW(update_sgd(launch({good.data(), 2}), momentum), UsageError) << "an address is missing";
+  EXPECT_THROW(update_sgd(launch(none), momentum), UsageError) << "no memory for the momentum";
   EXPECT_THROW(update_adamw(launch(good), {}), UsageError) << "AdamW takes four columns";
   EXPECT_THROW(find_nonfinite(launch(good), nullptr), UsageError) << "a search takes one column";
   EXPECT_EQ(device.launches("kolo_sgd") + device.launches("kolo_adamw") + device.launches("kolo_find_nonfinite"), 0);

@@ -225,6 +225,22 @@ TEST_P(GradScalerOfRanks, AnOverflowOnOneRankIsSkippedByAll) {
 }
 
 // Here every rank's own gradients tell it something else, and only the ranks together can know.
+// The optimizer inside may be unscaled as one without ranks is, once its round is closed.
+TEST_P(GradScalerOfRanks, WhatWasUnscaledInsideIsNotUnscaledAgain) {
+  run([&](int, Context& context, Rank& mine) {
+    DistributedOptimizer optimizer(context, mine.sgd, NamedTensors{{"weight", mine.weight}});
+    for (int step = 1; step <= 2; ++step) {
+      optimizer.zero_grad();
+      mine.scaler.scale(line(mine.weight, 2)).backward();
+      optimizer.synchronize();
+      mine.scaler.unscale_(optimizer.optimizer());
+      EXPECT_TRUE(mine.scaler.step(optimizer));
+      mine.scaler.update();
+      EXPECT_EQ(mine.value(), 1 - step * kRate * 2);
+    }
+  });
+}
+
 TEST_P(GradScalerOfRanks, GradientsThatDifferAreDecidedTogether) {
   run([&](int rank, Context& context, Rank& mine) {
     mine.weight.mutable_grad() = torch::full({2}, rank == last() ? kInfinity : 8.0F);
