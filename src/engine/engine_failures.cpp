@@ -197,6 +197,7 @@ void EngineImpl::poison_by(const std::exception_ptr& error) {
     std::rethrow_exception(error);
   } catch (const PeerLostError& lost) {
     fatal = {FatalKind::peer_lost, {lost.rank()}, lost.what(), 0, {}};
+    hear_last_words();
   } catch (const TimeoutError& timeout) {
     fatal = {FatalKind::timeout, timeout.missing(), timeout.what(), 0, {}};
   } catch (const DamagedMessage& damage) {
@@ -210,6 +211,15 @@ void EngineImpl::poison_by(const std::exception_ptr& error) {
   if (negotiation_.has_ended()) return end_the_rest(fatal);
   if (!may_be_a_death) return negotiation_.end(fatal, rank());
   if (!held_) held_ = HeldFailure{std::move(fatal), std::chrono::steady_clock::now() + parts_.death_notice};
+}
+
+// A rank that ends with the group has said why, and that is the cause, not its going.
+void EngineImpl::hear_last_words() noexcept {
+  if (!control_ || negotiation_.has_ended()) return;
+  try {
+    receive();
+  } catch (const std::exception&) {  // nothing more to hear
+  }
 }
 
 // Throws PeerLostError when somebody is found lost; when nobody is in time, the failure is what it seemed to be.

@@ -185,6 +185,7 @@ class EngineImpl final : public Engine,
   void ended(const Fatal& fatal) override;
   void end_the_rest(const Fatal& fatal);
   void fail_listed_from(std::uint64_t sequence, const std::exception_ptr& error);
+  void hear_last_words() noexcept;
   void judge_held_failure();
   void fail_unlisted(const std::exception_ptr& error, bool rounds_too);
   void poison_by(const std::exception_ptr& error);

@@ -104,8 +104,11 @@ bool in_two_steps(DeviceReduction reduction, const Hosts& hosts) {
 
 Reach reach_in_two_steps(const Found& found, int device, const LaneWorld& world) {
   const Hosts& hosts = world.wires->hosts;
-  const nccl::NcclParts parts = nccl_parts(found, device, world);
+  nccl::NcclParts parts = nccl_parts(found, device, world);
   const bool by_devices = world.config->device_reduction == DeviceReduction::hierarchical;
+  // Windows end when what is in flight has; with two communicators in one stream that may wait for the other one's end.
+  const bool may_choose = parts.registration == NcclRegistration::automatic;
+  if (by_devices && may_choose) parts.registration = NcclRegistration::buffer;
   Reach reach;
   reach.route = by_devices ? device::Route::shares_by_devices : device::Route::shares_by_hosts;
   reach.communicator = some_host_has_several(hosts)

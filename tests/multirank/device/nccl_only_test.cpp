@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <barrier>
 
 #include "multirank/device/device_world.h"
 #include "multirank/device/trainer.h"
@@ -65,6 +66,7 @@ TEST(DeviceNccl, AnErrorOfNcclEndsTheGroup) {
   auto config = quick();
   config.timeout = 5s;
   DeviceWorld world({.hosts = one_host(2), .seed = 1, .config = config});
+  std::barrier<> told(2);  // nobody leaves before, which the other one might hear first
   world.run([&](Context& context) {
     Trainer trainer(world, context);
     trainer.step(1);
@@ -81,6 +83,7 @@ TEST(DeviceNccl, AnErrorOfNcclEndsTheGroup) {
       }
     }
     EXPECT_TRUE(failed);
+    told.arrive_and_wait();
   });
 }
 

@@ -1,6 +1,8 @@
 // What the two steps do when ranks, devices, NCCL or the making of communicators fail: every rank is told, with a type.
 #include <gmock/gmock.h>
 
+#include <barrier>
+
 #include "multirank/device/gate.h"
 #include "multirank/device/share_table.h"
 #include "multirank/device/trainer.h"
@@ -70,6 +72,7 @@ TEST_P(ShareFailures, ARankThatLeavesInsteadOfARoundIsLost) {
 // NCCL says so some time after the call, on rank 1 of every communicator: also those who are in none with it end.
 TEST_P(ShareFailures, AnErrorOfNcclEndsTheGroup) {
   DeviceWorld world(two_by_two(GetParam(), 5s));
+  std::barrier<> told(4);  // nobody leaves before, which the others might hear first
   world.run([&](Context& context) {
     Trainer trainer(world, context);
     trainer.step(1);
@@ -86,6 +89,7 @@ TEST_P(ShareFailures, AnErrorOfNcclEndsTheGroup) {
       }
     }
     EXPECT_TRUE(failed);
+    told.arrive_and_wait();
   });
 }
 
