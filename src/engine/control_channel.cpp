@@ -81,7 +81,7 @@ void ControlChannel::send(Rank to, const Envelope& envelope) {
   out->frame.resize(kHeaderBytes + message.size());
   const auto length = static_cast<std::uint32_t>(message.size());
   std::memcpy(out->frame.data(), &length, kHeaderBytes);
-  std::memcpy(out->frame.data() + kHeaderBytes, message.data(), message.size());
+  std::ranges::copy(message, out->frame.begin() + kHeaderBytes);
   const std::span<const std::byte> frame(out->frame);
   const std::size_t first = std::min(frame.size(), kFrameBytes);
   out->first = transport_.send(to, tag_, frame.first(first));
