@@ -140,6 +140,7 @@ TEST(MixedFailures, APieceThatDoesNotComeIsATimeoutThatNamesItsRank) {
                     [&](const cuda::RuntimeApi& real) { return table.over(real); });
   Gate gate(world.device());
   std::atomic<bool> gated = false;
+  std::barrier<> told(4);
   table.before_out = [&](const PieceCopy& copy) {
     if (gated && copy.device == 3) gate.put_into(copy.stream);
   };
@@ -157,6 +158,7 @@ TEST(MixedFailures, APieceThatDoesNotComeIsATimeoutThatNamesItsRank) {
       EXPECT_THAT(error.what(), HasSubstr("waiting for rank"));
     }
     gate.open();
+    told.arrive_and_wait();  // before anybody leaves
   });
 }
 
