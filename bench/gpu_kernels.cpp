@@ -12,6 +12,7 @@
 #include "cuda/kernel.h"
 #include "cuda/runtime.h"
 #include "gpu_clock.h"
+#include "kernels/adamw.h"
 #include "kernels/device_image.h"
 #include "kernels/images.h"
 #include "kernels/pack.h"
@@ -25,6 +26,7 @@ namespace {
 
 constexpr std::int64_t kAligned = 16;  // elements: where a tensor begins in its bucket
 constexpr double kLr = 0.1, kMomentum = 0.9, kDecay = 1e-4;
+constexpr double kAdamLr = 1e-3, kBeta1 = 0.9, kBeta2 = 0.999, kEpsilon = 1e-8;
 
 std::vector<void*> addresses_of(const std::vector<at::Tensor>& tensors) {
   std::vector<void*> addresses;
@@ -77,6 +79,27 @@ void expect_equal(const std::vector<at::Tensor>& got, const std::vector<at::Tens
   }
 }
 
+// A bucket of gradients, the weights and what an optimizer remembers, for kolo and for torch, each with its own.
+struct Training {
+  Training(const c10::Device& device, unsigned memories) : gradients(device, at::kFloat) {
+    at::_foreach_copy_(gradients.views, gradients.tensors);
+    for (auto* model : {&ours, &theirs}) {
+      for (unsigned i = 0; i <= memories; ++i) model->push_back(gradients.like());
+    }
+  }
+  // Columns of kolo's table: the gradients where they lie in the bucket, then the weights and the rest.
+  [[nodiscard]] std::vector<void*> addresses() const {
+    std::vector<void*> all = addresses_of(gradients.views);
+    for (const auto& tensors : ours) {
+      const std::vector<void*> more = addresses_of(tensors);
+      all.insert(all.end(), more.begin(), more.end());
+    }
+    return all;
+  }
+  Gradients50 gradients;
+  std::vector<std::vector<at::Tensor>> ours, theirs;  // weights first
+};
+
 // Everything that is measured, with what it works on.
 class Bench {
  public:
@@ -89,6 +112,7 @@ class Bench {
     add_packing(device, at::kFloat, DType::f32, "f32");
     add_packing(device, at::kBFloat16, DType::bf16, "bf16");
     add_sgd(device);
+    add_adamw(device);
     add_images();
   }
   [[nodiscard]] const std::vector<Way>& ways() const { return ways_; }
@@ -141,38 +165,53 @@ class Bench {
         "unpack " + name, "foreach_copy", bytes, [=] { at::_foreach_copy_(*back, set->views); }, renew_bucket);
   }
 
-  // Gradients in the bucket, weights and momenta where they are: 20 bytes an element, for both. As FusedSGD has it on a
-  // device.
+  // As FusedSGD has it on a device: 20 bytes an element, for both.
   void add_sgd(const c10::Device& device) {
-    const auto set = std::make_shared<Gradients50>(device, at::kFloat);
-    at::_foreach_copy_(set->views, set->tensors);
-    struct Model {
-      std::vector<at::Tensor> weights, momenta;
-    };
-    const auto ours = std::make_shared<Model>(Model{set->like(), set->like()});
-    const auto theirs = std::make_shared<Model>(Model{set->like(), set->like()});
-    const auto table = std::make_shared<kernels::TensorTable>(runtime_, device.index(), set->places,
-                                                              kernels::TableShape{.columns = 3});
+    const auto set = std::make_shared<Training>(device, 1);
+    const auto table = table_of(*set);
     const auto kolo_step = [=, this] {
-      std::vector<void*> addresses = addresses_of(set->views);
-      for (const auto* tensors : {&ours->weights, &ours->momenta}) {
-        const std::vector<void*> more = addresses_of(*tensors);
-        addresses.insert(addresses.end(), more.begin(), more.end());
-      }
-      kernels::update_sgd({image_, *table, addresses, 1, stream_}, {kLr, kMomentum, 0, kDecay, false, false});
+      kernels::update_sgd({image_, *table, set->addresses(), 1, stream_}, {kLr, kMomentum, 0, kDecay, false, false});
     };
     const auto torch_step = [=] {
-      at::_fused_sgd_(theirs->weights, set->views, theirs->momenta, kDecay, kMomentum, kLr, 0, false, false, false);
+      at::_fused_sgd_(set->theirs[0], set->gradients.views, set->theirs[1], kDecay, kMomentum, kLr, 0, false, false,
+                      false);
     };
+    add_update("sgd", 20, set, kolo_step, torch_step);
+  }
+
+  // As FusedAdamW has it: 28 bytes an element.
+  void add_adamw(const c10::Device& device) {
+    const auto set = std::make_shared<Training>(device, 2);
+    const auto table = table_of(*set);
+    // As if each step were the first: counting is no part of what is compared.
+    const auto kolo_step = [=, this] {
+      kernels::update_adamw({image_, *table, set->addresses(), 1, stream_},
+                            {kAdamLr, kBeta1, kBeta2, kEpsilon, kDecay, 1});
+    };
+    const std::vector<at::Tensor> steps(set->theirs[0].size(), at::ones({}, options_.dtype(at::kFloat)));
+    const auto torch_step = [=] {
+      at::_fused_adamw_(set->theirs[0], set->gradients.views, set->theirs[1], set->theirs[2], {}, steps, kAdamLr,
+                        kBeta1, kBeta2, kDecay, kEpsilon, false, false);
+    };
+    add_update("adamw", 28, set, kolo_step, torch_step);
+  }
+
+  [[nodiscard]] std::shared_ptr<kernels::TensorTable> table_of(const Training& set) {
+    const kernels::TableShape shape{.columns = set.ours.size() + 1};
+    return std::make_shared<kernels::TensorTable>(runtime_, stream_.device, set.gradients.places, shape);
+  }
+
+  void add_update(const std::string& what, double bytes_of_an_element, const std::shared_ptr<Training>& set,
+                  const std::function<void()>& kolo_step, const std::function<void()>& torch_step) {
     for (int step = 0; step < 3; ++step) {
       kolo_step();
       torch_step();
     }
-    expect_equal(ours->weights, theirs->weights, 1e-5, "SGD");
-    const double bytes = 20 * total(set->elements);
-    const auto renew = [=] { set->bucket.mul_(-1); };
-    add("sgd", "kolo", bytes, kolo_step, renew);
-    add("sgd", "torch's fused", bytes, torch_step, renew);
+    expect_equal(set->ours[0], set->theirs[0], 1e-5, what);
+    const double bytes = bytes_of_an_element * total(set->gradients.elements);
+    const auto renew = [=] { set->gradients.bucket.mul_(-1); };
+    add(what, "kolo", bytes, kolo_step, renew);
+    add(what, "torch's fused", bytes, torch_step, renew);
   }
 
   // A batch of bytes into a network's input.

@@ -1,18 +1,14 @@
 // What kolo adds to a training step of one GPU, counted: kernels, copies and fills that the device runs, and the host's
 // time, for parameters of ResNet-50's sizes, with kolo and without. gpu_launches; JSON lines on stdout.
 #include <ATen/Functions.h>
-#include <c10/core/Event.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
-#include <kineto/ActivityType.h>
-#include <torch/csrc/autograd/profiler_kineto.h>
 #include <torch/types.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <map>
 #include <optional>
 
+#include "gpu_profile.h"
 #include "kolo/torch/cuda.h"
 #include "kolo/torch/torch.h"
 #include "resnet50_gradients.h"
@@ -51,10 +47,7 @@ class Model {
       sgd_->step();
     }
   }
-  void wait() const {
-    const c10::impl::VirtualGuardImpl guard(device_.type());
-    guard.synchronizeDevice(device_.index());
-  }
+  void wait() const { wait_for_all(device_); }
 
  private:
   c10::Device device_;
@@ -62,34 +55,6 @@ class Model {
   std::shared_ptr<FusedSGD> sgd_;
   std::optional<DistributedOptimizer> distributed_;
 };
-
-struct Counted {
-  double kernels = 0, copies = 0, fills = 0;  // a step
-  std::map<std::string, double> of_kolo;      // kernels by name
-};
-
-Counted count(Model& model) {
-  using namespace torch::autograd::profiler;  // NOLINT: torch's names for a profiler of its own
-  using torch::profiler::impl::ActivityType;
-  const torch::profiler::impl::ProfilerConfig config(torch::profiler::impl::ProfilerState::KINETO);
-  const std::set<ActivityType> activities{ActivityType::CPU, ActivityType::CUDA};
-  prepareProfiler(config, activities);
-  enableProfiler(config, activities);
-  for (int step = 0; step < kCounted; ++step) model.step();
-  model.wait();
-  const auto result = disableProfiler();
-  Counted counted;
-  constexpr double kOne = 1.0 / kCounted;
-  for (const KinetoEvent& event : result->events()) {
-    const auto type = static_cast<libkineto::ActivityType>(event.activityType());
-    if (type == libkineto::ActivityType::GPU_MEMCPY) counted.copies += kOne;
-    if (type == libkineto::ActivityType::GPU_MEMSET) counted.fills += kOne;
-    if (type != libkineto::ActivityType::CONCURRENT_KERNEL) continue;
-    counted.kernels += kOne;
-    if (event.name().find("kolo_") != std::string::npos) counted.of_kolo[event.name()] += kOne;
-  }
-  return counted;
-}
 
 // Of the host and the device together, each step behind the one before.
 double milliseconds_a_step(Model& model) {
@@ -100,15 +65,9 @@ double milliseconds_a_step(Model& model) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count() / kSteps;
 }
 
-void print(const char* way, const Counted& counted, double step_ms) {
-  std::string kernels;
-  for (const auto& [name, number] : counted.of_kolo) {
-    kernels += (kernels.empty() ? "\"" : ", \"") + name + "\": " + std::to_string(number);
-  }
-  std::printf(
-      "{\"what\": \"launches a step\", \"way\": \"%s\", \"kernels\": %.2f, \"copies\": %.2f, \"fills\": %.2f, "
-      "\"step_ms\": %.3f, \"kolo_kernels\": {%s}}\n",
-      way, counted.kernels, counted.copies, counted.fills, step_ms, kernels.c_str());
+void print(const char* way, const DeviceWork& work, double step_ms) {
+  std::printf("{\"what\": \"launches a step\", \"way\": \"%s\", %s, \"step_ms\": %.3f}\n", way, json_of(work).c_str(),
+              step_ms);
   std::fflush(stdout);
 }
 
@@ -126,8 +85,8 @@ void run() {
     times[1].push_back(milliseconds_a_step(with_kolo));
   }
   for (auto& each : times) std::sort(each.begin(), each.end());
-  print("without kolo", count(alone), times[0][2]);
-  print("kolo", count(with_kolo), times[1][2]);
+  print("without kolo", profile(device, kCounted, [&] { alone.step(); }), times[0][2]);
+  print("kolo", profile(device, kCounted, [&] { with_kolo.step(); }), times[1][2]);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
     bench/gpu_peer.py --batch 128 --amp bf16                 images a second of ResNet-50 at 224 pixels
     bench/gpu_peer.py --ddp                                  the same under DistributedDataParallel, a world of one
     bench/gpu_peer.py --count                                kernels, copies and fills of a step, by torch's profiler
+    bench/gpu_peer.py --ddp --turns 9                        what DDP costs a step: one model, with it and without, in turns
     bench/gpu_peer.py --describe                             the GPU and the versions
 
 As imagenet_resnet50 --data synthetic:device: ready images on the device, autocast, loss in fp32, SGD with momentum and
@@ -14,6 +15,7 @@ import argparse
 import contextlib
 import json
 import os
+import statistics
 import sys
 import tempfile
 import time
@@ -40,6 +42,7 @@ def arguments():
     parser.add_argument("--log-interval", type=int, default=20, help="steps between two looks at the device")
     parser.add_argument("--ddp", action="store_true", help="under DistributedDataParallel, a world of one")
     parser.add_argument("--count", action="store_true", help="count what the device runs instead of timing it")
+    parser.add_argument("--turns", type=int, default=0, help="with --ddp: so often with it and so often without")
     parser.add_argument("--describe", action="store_true", help="say what there is, and do nothing")
     return parser.parse_args()
 
@@ -151,6 +154,29 @@ def count_launches(training, options, steps=4):
     print(json.dumps({**line, **{kind: number / steps for kind, number in kinds.items()}}), flush=True)
 
 
+def time_turns(training, options, warm_up=6, steps=20):
+    """As bench/gpu_overhead.cpp has it for kolo."""
+    models = {"PyTorch DDP": training.model, "PyTorch": training.model.module}
+    times = {way: [] for way in models}
+    for turn in range(options.turns):
+        for way in sorted(models, reverse=turn % 2 == 1):
+            training.model = models[way]
+            for _ in range(warm_up):
+                training.step()
+            wait_for(options.device)
+            begin = time.perf_counter()
+            for _ in range(steps):
+                training.step()
+            wait_for(options.device)
+            times[way].append(1000 * (time.perf_counter() - begin) / steps)
+    same = {"batch": options.batch, "amp": options.amp}
+    for way, each in times.items():
+        print(json.dumps({"what": "overhead", "way": way, **same, "step_ms": round(statistics.median(each), 3)}), flush=True)
+    ratios = sorted(plain / ddp for plain, ddp in zip(times["PyTorch"], times["PyTorch DDP"]))
+    print(json.dumps({"what": "of_alone", "way": "PyTorch DDP", **same, "median": round(ratios[len(ratios) // 2], 4),
+                      "least": round(ratios[0], 4), "most": round(ratios[-1], 4)}), flush=True)
+
+
 @contextlib.contextmanager
 def world_of_one(options):
     if not options.ddp:
@@ -171,10 +197,14 @@ def main():
     if options.describe:
         print(json.dumps(describe()))
         return
+    if options.turns and not options.ddp:
+        sys.exit("gpu_peer.py: --turns compares DDP with none: add --ddp")
     with world_of_one(options):
         training = Training(options)
         if options.count:
             count_launches(training, options)
+        elif options.turns:
+            time_turns(training, options)
         else:
             time_steps(training, options)
 

@@ -134,8 +134,24 @@ template <class Bits>
   return bits;
 }
 
+// The same bits as an integer. ptxas (of CUDA 13.0 at least) remembers that a 16-bit register came out of a conversion
+// to f16 or bf16, and where its low byte is stored it converts that number to an 8-bit integer. A move of bits forgets
+// it.
 template <class Bits>
-KOLO_HOST_DEVICE void store_bytes(std::byte* to, Bits bits) {
+[[nodiscard]] KOLO_HOST_DEVICE Bits as_integer(Bits bits) {
+#ifdef __CUDA_ARCH__
+  if constexpr (sizeof(Bits) == 2) {
+    unsigned word;
+    asm("mov.b32 %0, {%1, %1};" : "=r"(word) : "h"(bits));
+    return static_cast<Bits>(word);
+  }
+#endif
+  return bits;
+}
+
+template <class Bits>
+KOLO_HOST_DEVICE void store_bytes(std::byte* to, Bits value) {
+  const Bits bits = as_integer(value);
   for (unsigned i = 0; i < sizeof(Bits); ++i) to[i] = static_cast<std::byte>((bits >> (8 * i)) & 0xff);
 }
 

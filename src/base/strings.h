@@ -1,12 +1,21 @@
 #pragma once
+#include <concepts>
 #include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace kolo::base {
 
 [[nodiscard]] std::string join(std::span<const std::string_view> parts, std::string_view separator);
+// The same of a vector or a set of strings.
+template <class Strings>
+requires std::same_as<typename Strings::value_type, std::string>
+[[nodiscard]] std::string join(const Strings& parts, std::string_view separator) {
+  const std::vector<std::string_view> views(parts.begin(), parts.end());
+  return join(std::span(views), separator);
+}
 // How many insertions, removals and replacements of a character make one text of the other.
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
 // The candidate of smallest edit distance, the first of equals; empty if there are no candidates.

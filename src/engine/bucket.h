@@ -23,6 +23,10 @@ struct Reduction {
   ReduceOp op = ReduceOp::average;
   double prescale = 1.0;
   double postscale = 1.0;
+  // What gradients are multiplied by before they are summed over `size` ranks, where that is all that is done to them.
+  [[nodiscard]] double whole_scale(int size) const noexcept {
+    return prescale * postscale / (op == ReduceOp::average ? size : 1);
+  }
 };
 
 // pack(), place() and clear_missing() belong to the thread that contributes, until it hands the bucket over for launch;

@@ -6,8 +6,7 @@ namespace kolo::engine {
 
 DeviceBucket::DeviceBucket(DeviceBucketParts parts)
     : BucketOnDevice(*parts.plan, {parts.lane, parts.timeout}, 1),
-      communicator_(std::move(parts.communicator)),
-      counters_(parts.counters) {}
+      agreement_(std::move(parts.communicator), parts.counters) {}
 
 void DeviceBucket::open(std::uint64_t stamp) {
   BucketOnDevice::open(stamp);
@@ -16,21 +15,14 @@ void DeviceBucket::open(std::uint64_t stamp) {
 }
 
 void DeviceBucket::launch(const Reduction& reduction, bool as_void) {
-  const double size = reduction.op == ReduceOp::average ? communicator_->size() : 1;
-  scale_ = reduction.prescale * reduction.postscale / size;
+  scale_ = reduction.whole_scale(agreement_.size());
   turn() = lane().take_turn();
-  AllreduceOptions agreement;
-  agreement.flags = flags(as_void);
-  counters_->launches.add();
-  agreement_ = communicator_->start(agreement);
+  agreement_.start(flags(as_void));
   state_ = State::launched;
 }
 
 bool DeviceBucket::advance() {
-  if (state_ == State::launched && agreement_->advance()) {
-    agreement_.reset();
-    state_ = State::agreed;
-  }
+  if (state_ == State::launched && agreement_.advance()) state_ = State::agreed;
   if (state_ == State::agreed && lane().is_turn(turn())) {
     lane().end_turn();
     if (!voided()) {
@@ -41,10 +33,6 @@ bool DeviceBucket::advance() {
     state_ = State::complete;
   }
   return state_ == State::complete;
-}
-
-std::vector<Rank> DeviceBucket::waiting_for() const {
-  return agreement_ == nullptr ? std::vector<Rank>{} : agreement_->waiting_for();
 }
 
 }  // namespace kolo::engine

@@ -13,7 +13,7 @@
 #include <memory>
 
 #include "engine/bucket_on_device.h"
-#include "telemetry/counters.h"
+#include "engine/turn_agreement.h"
 
 namespace kolo::engine {
 
@@ -33,16 +33,14 @@ class DeviceBucket final : public BucketOnDevice {
   void launch(const Reduction& reduction, bool as_void) override;
   // Complete: everything is enqueued, or the bucket is void.
   bool advance() override;
-  [[nodiscard]] bool moved() noexcept override { return communicator_->moved(); }
-  [[nodiscard]] std::vector<Rank> waiting_for() const override;
+  [[nodiscard]] bool moved() noexcept override { return agreement_.moved(); }
+  [[nodiscard]] std::vector<Rank> waiting_for() const override { return agreement_.waiting_for(); }
 
  private:
   [[nodiscard]] std::uint64_t& turn() noexcept { return own_word(0); }
 
-  std::unique_ptr<Communicator> communicator_;
-  telemetry::Counters* counters_;
+  TurnAgreement agreement_;
   double scale_ = 1;
-  std::unique_ptr<Operation> agreement_;
   enum class State { open, launched, agreed, complete } state_ = State::open;
 };
 

@@ -9,7 +9,7 @@ namespace kolo::engine {
 
 ShareBucket::ShareBucket(ShareBucketParts parts)
     : BucketOnDevice(*parts.plan, {parts.lane, parts.timeout}, 1),
-      communicator_(std::move(parts.communicator)),
+      agreement_(std::move(parts.communicator), parts.counters),
       across_(std::move(parts.across)),
       carriers_(parts.lane->shares().ranks),
       counters_(parts.counters),
@@ -24,25 +24,21 @@ void ShareBucket::open(std::uint64_t stamp) {
 }
 
 void ShareBucket::launch(const Reduction& reduction, bool as_void) {
-  const double size = reduction.op == ReduceOp::average ? communicator_->size() : 1;
-  scale_ = reduction.prescale * reduction.postscale / size;
+  scale_ = reduction.whole_scale(agreement_.size());
   first_turn() = lane().take_turn();
-  AllreduceOptions agreement;
-  agreement.flags = flags(as_void);
-  counters_->launches.add();
-  agreement_ = communicator_->start(agreement);
+  agreement_.start(flags(as_void));
   state_ = State::launched;
 }
 
 bool ShareBucket::advance() {
   const State before = state_;
-  if (state_ == State::launched && agreement_->advance()) state_ = State::agreed;
+  if (state_ == State::launched && agreement_.advance()) state_ = State::agreed;
   if (state_ == State::agreed && lane().is_turn(first_turn())) {
     lane().end_turn();
     begin();
   }
   if (state_ == State::carrying && carry()) agree_again();
-  if (state_ == State::carried && agreement_->advance()) state_ = State::agreed_again;
+  if (state_ == State::carried && agreement_.advance()) state_ = State::agreed_again;
   if (state_ == State::agreed_again && lane().is_turn(second_turn_)) {
     lane().end_turn();
     stage_.order_lane();
@@ -54,7 +50,6 @@ bool ShareBucket::advance() {
 }
 
 void ShareBucket::begin() {
-  agreement_.reset();
   if (voided()) {
     state_ = State::complete;
     return;
@@ -99,21 +94,20 @@ void ShareBucket::send(std::size_t piece) {
 
 void ShareBucket::agree_again() {
   second_turn_ = lane().take_turn();
-  AllreduceOptions agreement;
-  agreement.flags.words = {&second_turn_, 1};
-  counters_->launches.add();
-  agreement_ = communicator_->start(agreement);
+  FlagWords flags;
+  flags.words = {&second_turn_, 1};
+  agreement_.start(flags);
   state_ = State::carried;
 }
 
 bool ShareBucket::moved() noexcept {
-  if (communicator_->moved()) moved_ = true;
+  if (agreement_.moved()) moved_ = true;
   return std::exchange(moved_, false);
 }
 
 std::vector<Rank> ShareBucket::waiting_for() const {
   if (state_ == State::carrying) {
-    if (travelling_.empty()) return {communicator_->rank()};
+    if (travelling_.empty()) return {agreement_.rank()};
     std::vector<Rank> ranks;
     for (const auto& each : travelling_) {
       for (const Rank host : each.operation->waiting_for()) {
@@ -124,7 +118,7 @@ std::vector<Rank> ShareBucket::waiting_for() const {
     ranks.erase(std::ranges::unique(ranks).begin(), ranks.end());
     return ranks;
   }
-  return agreement_ == nullptr ? std::vector<Rank>{} : agreement_->waiting_for();
+  return agreement_.waiting_for();
 }
 
 }  // namespace kolo::engine

@@ -16,7 +16,7 @@
 
 #include "device/share_stage.h"
 #include "engine/bucket_on_device.h"
-#include "telemetry/counters.h"
+#include "engine/turn_agreement.h"
 
 namespace kolo::engine {
 
@@ -51,13 +51,12 @@ class ShareBucket final : public BucketOnDevice {
   void send(std::size_t piece);
   void agree_again();
 
-  std::unique_ptr<Communicator> communicator_;
+  TurnAgreement agreement_;
   std::unique_ptr<Communicator> across_;
   const std::vector<Rank>& carriers_;  // across_'s ranks, in the world
   telemetry::Counters* counters_;
   device::ShareStage stage_;
   double scale_ = 1;
-  std::unique_ptr<Operation> agreement_;
   std::uint64_t second_turn_ = 0;
   struct Travelling {
     std::size_t piece = 0;

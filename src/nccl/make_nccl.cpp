@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "base/strings.h"
 #include "kolo/error.h"
 #include "nccl/environment.h"
 #include "nccl/library.h"
@@ -76,9 +77,7 @@ void warn_of_sockets(const std::vector<RankFacts>& ranks, const NcclParts& parts
   const auto unused = unused_network(find_network(parts.system_root / kFastDevices), environment, open);
   if (unused.has_value()) hosts[*unused].insert(parts.host);
   for (const auto& [trouble, of] : hosts) {
-    std::string names;
-    for (const std::string& host : of) names += (names.empty() ? "" : ", ") + host;
-    parts.log.warn(names + (of.size() == 1 ? " has " : " have ") + trouble);
+    parts.log.warn(base::join(of, ", ") + (of.size() == 1 ? " has " : " have ") + trouble);
   }
 }
 

@@ -7,6 +7,8 @@
 #include <fstream>
 #include <system_error>
 
+#include "base/strings.h"
+
 namespace kolo::nccl {
 namespace {
 
@@ -47,12 +49,6 @@ std::vector<std::string> usable(const FastNetwork& network, const Environment& e
   return names;
 }
 
-std::string list(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
 // Why NCCL will not use a device that works; empty: it will.
 std::string obstacle(const FastNetwork& network, const Environment& environment) {
   const std::string disabled = value_of(environment, "NCCL_IB_DISABLE");
@@ -73,7 +69,7 @@ std::optional<std::string> network_trouble(const FastNetwork& network, const Env
   if (active.empty()) return std::nullopt;
   const std::string why = obstacle(network, environment);
   if (why.empty()) return std::nullopt;
-  return "InfiniBand (" + list(active) +
+  return "InfiniBand (" + base::join(active, ", ") +
          "), but NCCL will talk to other hosts over sockets, several times slower: " + why;
 }
 
@@ -83,7 +79,7 @@ std::optional<std::string> unused_network(const FastNetwork& network, const Envi
   const std::string net = value_of(environment, "NCCL_NET");
   const bool own = (plugin.empty() || plugin == "none") && (net.empty() || equal_in_any_case(net, "IB"));
   if (names.empty() || !own || open != 0 || !obstacle(network, environment).empty()) return std::nullopt;
-  return "InfiniBand (" + list(names) +
+  return "InfiniBand (" + base::join(names, ", ") +
          "), but NCCL has opened none of it and talks to other hosts over sockets, several times slower. Look whether "
          "/dev/infiniband is there (in a container it has to be passed on); NCCL_DEBUG=INFO makes NCCL say more";
 }
@@ -91,7 +87,7 @@ std::optional<std::string> unused_network(const FastNetwork& network, const Envi
 std::string network_text(const FastNetwork& network, const Environment& environment) {
   const std::vector<std::string> names = usable(network, environment);
   if (names.empty() || !obstacle(network, environment).empty()) return "sockets";
-  return "InfiniBand " + list(names);
+  return "InfiniBand " + base::join(names, ", ");
 }
 
 FastNetwork find_network(const std::filesystem::path& folder) {

@@ -77,7 +77,6 @@ std::string print_word(const Config& config) {
 // Enumerators by their name; the array is in the order of the enum.
 constexpr std::array<std::string_view, 3> kCoordinatorModes{"auto", "always", "never"};
 constexpr std::array<std::string_view, 3> kNetworks{"auto", "tcp", "mpi"};
-constexpr std::array<std::string_view, 5> kDeviceReductions{"auto", "nccl", "host", "hierarchical", "mixed"};
 constexpr std::array<std::string_view, 4> kNcclRegistrations{"auto", "window", "buffer", "off"};
 constexpr std::array<std::string_view, 2> kStreamPriorities{"high", "normal"};
 constexpr std::array<std::string_view, 2> kCostModels{"fixed", "measured"};

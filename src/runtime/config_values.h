@@ -1,5 +1,6 @@
 #pragma once
 // Text to values and back, as people write them in an environment.
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <optional>
@@ -18,5 +19,8 @@ namespace kolo::runtime {
 [[nodiscard]] std::string print_duration(std::chrono::milliseconds duration);
 
 [[nodiscard]] std::optional<long long> parse_integer(std::string_view text);
+
+// What enumerators of DeviceReduction are called, in their order.
+inline constexpr std::array<std::string_view, 5> kDeviceReductions{"auto", "nccl", "host", "hierarchical", "mixed"};
 
 }  // namespace kolo::runtime

@@ -1,7 +1,6 @@
 #include "runtime/device_agreement.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <utility>
 
@@ -14,10 +13,10 @@ namespace kolo::runtime {
 namespace {
 
 constexpr std::size_t kFields = 9;
-constexpr std::array<std::string_view, 5> kReductions{"auto", "nccl", "host", "hierarchical",
-                                                      "mixed"};  // in the order of the enum
 
-std::string name_of(DeviceReduction reduction) { return std::string(kReductions[static_cast<std::size_t>(reduction)]); }
+std::string name_of(DeviceReduction reduction) {
+  return std::string(kDeviceReductions[static_cast<std::size_t>(reduction)]);
+}
 
 std::string named(std::size_t rank, const DeviceFacts& facts) { return base::rank_text(rank, facts.host); }
 
@@ -76,10 +75,11 @@ std::string encode(const DeviceFacts& facts) {
 
 DeviceFacts decode(const std::string& line) {
   const auto fields = base::split_fields(line);
-  const auto reduction = fields.size() == kFields ? std::ranges::find(kReductions, fields[4]) : kReductions.end();
+  const auto reduction =
+      fields.size() == kFields ? std::ranges::find(kDeviceReductions, fields[4]) : kDeviceReductions.end();
   const auto memory = fields.size() == kFields ? parse_integer(fields[7]) : std::nullopt;
   const auto host_number = fields.size() == kFields ? parse_integer(fields[8]) : std::nullopt;
-  if (reduction == kReductions.end() || !memory.has_value() || !host_number.has_value()) {
+  if (reduction == kDeviceReductions.end() || !memory.has_value() || !host_number.has_value()) {
     throw BackendError("what a rank says of its device cannot be read: '" + line + "'");
   }
   DeviceFacts facts;
@@ -87,7 +87,7 @@ DeviceFacts decode(const std::string& line) {
   facts.host = fields[1];
   facts.device = fields[2];
   facts.shares = fields[3] == "shares";
-  facts.reduction = static_cast<DeviceReduction>(reduction - kReductions.begin());
+  facts.reduction = static_cast<DeviceReduction>(reduction - kDeviceReductions.begin());
   facts.no_nccl = fields[5];
   facts.name = fields[6];
   facts.memory = static_cast<std::size_t>(*memory);

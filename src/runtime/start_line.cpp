@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <map>
 
+#include "base/strings.h"
 #include "engine/signature.h"
 
 namespace kolo::runtime {
@@ -12,12 +13,6 @@ namespace {
 std::string gibibytes(std::size_t bytes) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f GiB", static_cast<double>(bytes) / static_cast<double>(std::size_t{1} << 30));
-  return text;
-}
-
-std::string list(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
   return text;
 }
 
@@ -64,7 +59,7 @@ std::string host_text(const std::vector<DeviceFacts>& ranks, int host_number, co
   }
   std::string text = engine::ranks_text(here) + " on " + host + ":";
   for (const auto& [kind, addresses] : by_kind) {
-    text += " " + std::to_string(addresses.size()) + " x " + kind + " (" + list(addresses) + "),";
+    text += " " + std::to_string(addresses.size()) + " x " + kind + " (" + base::join(addresses, ", ") + "),";
   }
   const std::string links = links_text(devices, link_between);
   if (links.empty()) text.pop_back();

@@ -45,11 +45,7 @@ class AdamwRule final : public UpdateRule {
                       terms_.beta2, terms_.weight_decay, terms_.epsilon, /*amsgrad=*/false, /*maximize=*/false);
   }
   void on_host(const Updated& tensors, std::int64_t number) const override {
-    if (tensors.weight.scalar_type() == c10::kFloat) {
-      update_flat<float>(tensors, terms(number));
-    } else {
-      update_flat<double>(tensors, terms(number));
-    }
+    with_type_of(tensors.weight, [&](auto zero) { update_flat<decltype(zero)>(tensors, terms(number)); });
   }
   void generic(const Updated& tensors, std::int64_t number) const override {
     const auto& [weight, gradient, first, second] = tensors;
@@ -83,11 +79,7 @@ at::Tensor FusedAdamW::step(LossClosure closure) {
   for (std::size_t number = 0; number < param_groups_.size(); ++number) {
     check(static_cast<const AdamWOptions&>(param_groups_[number].options()), number);
   }
-  at::Tensor loss;
-  if (closure) {
-    const c10::AutoGradMode enable(true);
-    loss = closure();
-  }
+  at::Tensor loss = loss_of(closure);
   for (std::size_t number = 0; number < param_groups_.size(); ++number) {
     const auto& group = param_groups_[number];
     const AdamwRule rule(static_cast<const AdamWOptions&>(group.options()));

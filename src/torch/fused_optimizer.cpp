@@ -1,9 +1,17 @@
 #include "kolo/torch/fused_optimizer.h"
 
+#include <c10/core/GradMode.h>
+
 #include "torch/group_update.h"
 #include "torch/torch_device.h"
 
 namespace kolo {
+
+at::Tensor FusedOptimizer::loss_of(const torch::optim::Optimizer::LossClosure& closure) {
+  if (!closure) return {};
+  const c10::AutoGradMode enable(true);
+  return closure();
+}
 
 bool FusedOptimizer::launches_all() const {
   bool any = false;

@@ -37,11 +37,7 @@ class SgdRule final : public UpdateRule {
                     terms_.dampening, terms_.nesterov, /*maximize=*/false, number == 1);
   }
   void on_host(const Updated& tensors, std::int64_t number) const override {
-    if (tensors.weight.scalar_type() == c10::kFloat) {
-      update_flat<float>(tensors, terms(number));
-    } else {
-      update_flat<double>(tensors, terms(number));
-    }
+    with_type_of(tensors.weight, [&](auto zero) { update_flat<decltype(zero)>(tensors, terms(number)); });
   }
   void generic(const Updated& tensors, std::int64_t number) const override {
     const auto& [weight, gradient, momentum, none] = tensors;
@@ -71,11 +67,7 @@ class SgdRule final : public UpdateRule {
 // Of steps torch's state has no number, only whether there was one.
 at::Tensor FusedSGD::step(LossClosure closure) {
   const c10::NoGradGuard no_grad;
-  at::Tensor loss;
-  if (closure) {
-    const c10::AutoGradMode enable(true);
-    loss = closure();
-  }
+  at::Tensor loss = loss_of(closure);
   for (std::size_t number = 0; number < param_groups_.size(); ++number) {
     const auto& group = param_groups_[number];
     const auto& options = static_cast<const SGDOptions&>(group.options());

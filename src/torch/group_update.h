@@ -47,6 +47,16 @@ class UpdateRule {
   virtual void generic(const Updated& tensors, std::int64_t number) const = 0;
 };
 
+// Calls `body` with a zero of the type of `tensor`, float or double.
+template <class Body>
+void with_type_of(const at::Tensor& tensor, const Body& body) {
+  if (tensor.scalar_type() == c10::kFloat) {
+    body(0.0F);
+  } else {
+    body(0.0);
+  }
+}
+
 // Whether `launcher`, which may be null, takes a weight and its gradient.
 [[nodiscard]] bool is_launched(const StepLauncher* launcher, const at::Tensor& weight, const at::Tensor& gradient);
 // For a launch: the group's tensors, none of which has a gradient so far.

@@ -29,7 +29,7 @@ def losses(trainer, mpirun, ranks, options, amp="off"):
 
 
 def compare(trainer, device, ranks, mpirun):
-    options = ["--data", "synthetic:device", "--batch", "8", "--steps", "4", "--lr", "0.5", "--warmup-epochs", "0"]
+    options = ["--data", "synthetic:device", "--batch", "8", "--steps", "4", "--lr", "0.05", "--warmup-epochs", "0"]
     wanted = losses(trainer, mpirun, ranks, [*options, "--device", "cpu"])
     found = losses(trainer, mpirun, ranks, [*options, "--device", device])
     print(f"losses on the CPU {wanted}, on {device} {found}")
@@ -38,7 +38,8 @@ def compare(trainer, device, ranks, mpirun):
     if max(wanted) < 1.05 * min(wanted):
         print("the losses change too little to tell whether the weights did")
         return False
-    # Rounding differs, and what it changes grows from step to step.
+    # Rounding differs, and what it changes grows from step to step: tenfold at this rate, at ten times the rate so much
+    # that two kinds of CPU differ by 8 % after four steps.
     return all(math.isclose(a, b, rel_tol=tolerance) for a, b, tolerance in zip(wanted, found, (1e-4, 1e-3, 1e-2, 3e-2)))
 
 

@@ -30,6 +30,8 @@ class FusedOptimizer {
   FusedOptimizer() = default;
   [[nodiscard]] StepLauncher* launcher() const noexcept { return launcher_.get(); }
   [[nodiscard]] double gradient_scale() const noexcept { return gradient_scale_; }
+  // What the closure of a step() returns, run with gradients; undefined where there is none.
+  [[nodiscard]] static at::Tensor loss_of(const torch::optim::Optimizer::LossClosure& closure);
 
  private:
   [[nodiscard]] virtual const torch::optim::Optimizer& optimizer() const noexcept = 0;

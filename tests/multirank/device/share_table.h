@@ -1,13 +1,11 @@
 #pragma once
 // A table of calls that knows the copies of pieces: out of the device into page-locked memory that carries shares, and
 // back. Other copies into page-locked memory are of a few bytes.
-#include <atomic>
 #include <functional>
-#include <map>
 #include <mutex>
 #include <set>
 
-#include "cuda/runtime_api.h"
+#include "multirank/device/hurried_events.h"
 
 namespace kolo::test {
 
@@ -18,7 +16,7 @@ struct PieceCopy {
 };
 
 // One at a time.
-class ShareTable {
+class ShareTable : public HurriedEvents {
  public:
   ShareTable() { instance_ = this; }
   ~ShareTable() { instance_ = nullptr; }
@@ -28,9 +26,6 @@ class ShareTable {
   // Called before a copy is enqueued.
   std::function<void(const PieceCopy&)> before_out{};
   std::function<void(const PieceCopy&)> before_in{};
-  // Whether the host is told at once, and wrongly, that a copy out has come; and how often it was.
-  std::atomic<bool> hurry = false;
-  std::atomic<int> hurried = 0;
   // The streams that copies have been seen in.
   [[nodiscard]] std::set<cuda::StreamHandle> out_streams() const { return streams(out_); }
   [[nodiscard]] std::set<cuda::StreamHandle> in_streams() const { return streams(in_); }
@@ -60,14 +55,6 @@ class ShareTable {
     const std::scoped_lock lock(lock_);
     return of;
   }
-  // Begin of the page-locked memory that `memory` is in, or null.
-  [[nodiscard]] const std::byte* pinned_at(const void* memory) const {
-    const auto* const at = static_cast<const std::byte*>(memory);
-    const auto next = pinned_.upper_bound(at);
-    if (next == pinned_.begin()) return nullptr;
-    const auto& [begin, bytes] = *std::prev(next);
-    return at < begin + bytes ? begin : nullptr;
-  }
   cuda::Status allocate(void** memory, std::size_t bytes, unsigned flags) {
     const cuda::Status status = real_.allocate_pinned(memory, bytes, flags);
     const std::scoped_lock lock(lock_);
@@ -82,12 +69,12 @@ class ShareTable {
     const std::function<void(const PieceCopy&)>* told = nullptr;
     {
       const std::scoped_lock lock(lock_);
-      if (const auto* const out = pinned_at(to); out != nullptr && bytes > kFewBytes) {
+      if (const auto* const out = block_of(pinned_, to); out != nullptr && bytes > kFewBytes) {
         carries_.insert(out);
         out_.insert(stream);
         copy.offset = static_cast<std::size_t>(static_cast<const std::byte*>(to) - out);
         told = &before_out;
-      } else if (const auto* const in = pinned_at(from); in != nullptr && carries_.contains(in)) {
+      } else if (const auto* const in = block_of(pinned_, from); in != nullptr && carries_.contains(in)) {
         in_.insert(stream);
         copy.offset = static_cast<std::size_t>(static_cast<const std::byte*>(from) - in);
         told = &before_in;
@@ -98,33 +85,19 @@ class ShareTable {
   cuda::Status record(cuda::EventHandle event, cuda::StreamHandle stream) {
     {
       const std::scoped_lock lock(lock_);
-      if (out_.contains(stream)) {
-        out_events_.insert(event);
-      } else {
-        out_events_.erase(event);
-      }
+      recorded(event, out_.contains(stream));
     }
     return real_.event_record(event, stream);
   }
-  cuda::Status query(cuda::EventHandle event) {
-    {
-      const std::scoped_lock lock(lock_);
-      if (hurry && out_events_.contains(event)) {
-        ++hurried;
-        return cuda::kSuccess;
-      }
-    }
-    return real_.event_query(event);
-  }
+  cuda::Status query(cuda::EventHandle event) { return hurries(event) ? cuda::kSuccess : real_.event_query(event); }
 
   static inline ShareTable* instance_ = nullptr;
   cuda::RuntimeApi real_;
   mutable std::mutex lock_;
-  std::map<const std::byte*, std::size_t> pinned_;
+  MemoryBlocks pinned_;
   std::set<const std::byte*> carries_;  // those of shares
   std::set<cuda::StreamHandle> out_;
   std::set<cuda::StreamHandle> in_;
-  std::set<cuda::EventHandle> out_events_;
 };
 
 }  // namespace kolo::test

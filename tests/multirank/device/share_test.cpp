@@ -11,13 +11,7 @@
 namespace kolo::test {
 namespace {
 
-constexpr CoordinatorMode kModes[] = {CoordinatorMode::automatic, CoordinatorMode::always, CoordinatorMode::never};
-
-struct Case {
-  Hosts hosts;
-  bool side_stream = false;
-  unsigned missing = 0;
-};
+using Case = TrainingWorld;
 class ShareRounds : public testing::TestWithParam<std::tuple<DeviceReduction, Case>> {};
 INSTANTIATE_TEST_SUITE_P(Worlds, ShareRounds,
                          testing::Combine(testing::Values(DeviceReduction::hierarchical, DeviceReduction::mixed),
@@ -27,14 +21,7 @@ INSTANTIATE_TEST_SUITE_P(Worlds, ShareRounds,
 
 TEST_P(ShareRounds, AverageInAnyOrderThatTheWaitsAllow) {
   const auto& [reduction, world] = GetParam();
-  const std::uint64_t seeds = kSanitized ? 6 : 24;
-  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
-    auto config = small_buckets(kModes[seed % 3]);
-    config.device_reduction = reduction;
-    check_training({.hosts = world.hosts, .seed = seed, .config = config},
-                   {.seed = seed, .side_stream = world.side_stream, .missing = world.missing});
-    ASSERT_FALSE(HasFailure()) << "seed " << seed;
-  }
+  check_orders(world, reduction, kSanitized ? 6 : 24);
 }
 
 // Rank 0 says once how it goes; on one host it goes in one step, and nothing is said.

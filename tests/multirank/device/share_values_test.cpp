@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/float16.h"
-#include "multirank/device/trainer.h"
+#include "multirank/device/training.h"
 
 namespace kolo::test {
 namespace {
@@ -65,34 +65,7 @@ INSTANTIATE_TEST_SUITE_P(Reductions, ShareBits, testing::ValuesIn(kTwoSteps));
 
 TEST_P(ShareBits, AreThoseOfGradientsOnTheHost) {
   DeviceWorld world(two_by_two(GetParam()));
-  world.run([&](Context& context) {
-    const std::vector<std::int64_t> counts{777, 20000, 3};
-    DeviceModel model(world, context.rank(), counts, true);
-    auto on_device = context.engine().make_reducer(model.table(), model.options());
-    auto table = model.table();
-    for (auto& row : table) row.on_device = false;
-    auto on_host = context.engine().make_reducer(table, model.options());
-    for (int step = 0; step < 3; ++step) {
-      model.begin_backward();
-      std::vector<std::vector<float>> gradients;
-      for (std::size_t index = 0; index < counts.size(); ++index) {
-        const float value = 0.1F * static_cast<float>(context.rank() + 7 * step) + 0.01F * static_cast<float>(index);
-        gradients.emplace_back(static_cast<std::size_t>(counts[index]), value);
-        model.make(index, value);
-        on_device->contribute(index, model.data(index), model.backward());
-        on_host->contribute(index, gradients.back().data());
-      }
-      on_device->finish(model.user());
-      on_host->finish();
-      for (std::size_t index = 0; index < counts.size(); ++index) {
-        const auto found = model.use(on_device->gradient(index));
-        ASSERT_EQ(world.runtime()->api().stream_synchronize(model.user().handle), cuda::kSuccess);
-        const auto wanted = on_host->gradient(index);
-        EXPECT_EQ(std::memcmp(found->data(), wanted.data(), wanted.size()), 0)
-            << "tensor " << index << " step " << step;
-      }
-    }
-  });
+  expect_bits_of_the_host(world);
 }
 
 }  // namespace

@@ -1,17 +1,15 @@
 #pragma once
 // A table of calls that knows a staged bucket's copies: those from and to memory of the host that was registered.
-#include <atomic>
 #include <functional>
-#include <map>
 #include <mutex>
 #include <set>
 
-#include "cuda/runtime_api.h"
+#include "multirank/device/hurried_events.h"
 
 namespace kolo::test {
 
 // One at a time.
-class StagingTable {
+class StagingTable : public HurriedEvents {
  public:
   StagingTable() { instance_ = this; }
   ~StagingTable() { instance_ = nullptr; }
@@ -20,9 +18,6 @@ class StagingTable {
 
   // Called with the stream of a copy into the device, before it is enqueued there.
   std::function<void(cuda::StreamHandle)> before_copy_in{};
-  // Whether the host is told at once, and wrongly, that a copy out of the device has come; and how often it was.
-  std::atomic<bool> hurry = false;
-  std::atomic<int> hurried = 0;
 
   // `real` outlives this.
   [[nodiscard]] cuda::RuntimeApi over(const cuda::RuntimeApi& real) {
@@ -49,11 +44,7 @@ class StagingTable {
     const void* from;
     std::size_t bytes;
   };
-  [[nodiscard]] bool is_registered(const void* memory) const {
-    const auto* const at = static_cast<const std::byte*>(memory);
-    const auto next = registered_.upper_bound(at);
-    return next != registered_.begin() && at < std::prev(next)->first + std::prev(next)->second;
-  }
+  [[nodiscard]] bool is_registered(const void* memory) const { return block_of(registered_, memory) != nullptr; }
   cuda::Status copy(const Copy& copy, cuda::CopyKind kind, cuda::StreamHandle stream) {
     bool in = false;
     {
@@ -68,31 +59,17 @@ class StagingTable {
   cuda::Status record(cuda::EventHandle event, cuda::StreamHandle stream) {
     {
       const std::scoped_lock lock(lock_);
-      if (copied_out_.erase(stream) != 0) {
-        out_events_.insert(event);
-      } else {
-        out_events_.erase(event);
-      }
+      recorded(event, copied_out_.erase(stream) != 0);
     }
     return real_.event_record(event, stream);
   }
-  cuda::Status query(cuda::EventHandle event) {
-    {
-      const std::scoped_lock lock(lock_);
-      if (hurry && out_events_.contains(event)) {
-        ++hurried;
-        return cuda::kSuccess;
-      }
-    }
-    return real_.event_query(event);
-  }
+  cuda::Status query(cuda::EventHandle event) { return hurries(event) ? cuda::kSuccess : real_.event_query(event); }
 
   static inline StagingTable* instance_ = nullptr;
   cuda::RuntimeApi real_;
   std::mutex lock_;
-  std::map<const std::byte*, std::size_t> registered_;
+  MemoryBlocks registered_;
   std::set<cuda::StreamHandle> copied_out_;
-  std::set<cuda::EventHandle> out_events_;
 };
 
 }  // namespace kolo::test

@@ -1,5 +1,7 @@
 #pragma once
 // One rank that trains on its device, one value for all gradients.
+#include <gmock/gmock.h>
+
 #include <memory>
 #include <vector>
 
@@ -37,5 +39,30 @@ struct Trainer {
  private:
   DeviceWorld& world_;
 };
+
+// Goes on until the group ends, with an error in which `word` is.
+inline void step_until_error(Trainer& trainer, const std::string& word) {
+  bool failed = false;
+  for (int step = 0; step < 1000 && !failed; ++step) {
+    try {
+      trainer.step(1);
+    } catch (const Error& error) {
+      failed = true;
+      EXPECT_THAT(error.what(), testing::HasSubstr(word));
+    }
+  }
+  EXPECT_TRUE(failed);
+}
+
+// After one good step rank 0's device refuses to copy. Throws what this rank is told of that.
+inline void step_without_copies(DeviceWorld& world, Context& context) {
+  Trainer trainer(world, context);
+  trainer.step(1);
+  trainer.synchronize();
+  context.communicator().barrier(std::chrono::seconds(20));
+  if (context.rank() == 0) world.device().fail("copy", 999);
+  for (int step = 0; step < 3; ++step) trainer.step(2);
+  ADD_FAILURE() << "rank " << context.rank() << " was not told";
+}
 
 }  // namespace kolo::test

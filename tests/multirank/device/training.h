@@ -90,4 +90,57 @@ inline Config small_buckets(CoordinatorMode mode = CoordinatorMode::automatic) {
   return config;
 }
 
+struct TrainingWorld {
+  Hosts hosts;
+  bool side_stream = false;
+  unsigned missing = 0;
+};
+
+// In any order that the waits allow, and whoever drives the engine.
+inline void check_orders(const TrainingWorld& world, DeviceReduction reduction, std::uint64_t seeds) {
+  constexpr CoordinatorMode kModes[] = {CoordinatorMode::automatic, CoordinatorMode::always, CoordinatorMode::never};
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    auto config = small_buckets(kModes[seed % 3]);
+    config.device_reduction = reduction;
+    check_training({.hosts = world.hosts, .seed = seed, .config = config},
+                   {.seed = seed, .side_stream = world.side_stream, .missing = world.missing});
+    ASSERT_FALSE(testing::Test::HasFailure()) << "seed " << seed;
+  }
+}
+
+// Gradients on devices become, bit for bit, what the same on the host do.
+inline void expect_bits_of_the_host(DeviceWorld& world, double prescale = 1, double postscale = 1) {
+  world.run([&](Context& context) {
+    const std::vector<std::int64_t> counts{777, 20000, 3};
+    DeviceModel model(world, context.rank(), counts, true);
+    auto options = model.options();
+    options.prescale = prescale;
+    options.postscale = postscale;
+    auto on_device = context.engine().make_reducer(model.table(), options);
+    auto table = model.table();
+    for (auto& row : table) row.on_device = false;
+    auto on_host = context.engine().make_reducer(table, options);
+    for (int step = 0; step < 3; ++step) {
+      model.begin_backward();
+      std::vector<std::vector<float>> gradients;
+      for (std::size_t index = 0; index < counts.size(); ++index) {
+        const float value = 0.1F * static_cast<float>(context.rank() + 7 * step) + 0.01F * static_cast<float>(index);
+        gradients.emplace_back(static_cast<std::size_t>(counts[index]), value);
+        model.make(index, value);
+        on_device->contribute(index, model.data(index), model.backward());
+        on_host->contribute(index, gradients.back().data());
+      }
+      on_device->finish(model.user());
+      on_host->finish();
+      for (std::size_t index = 0; index < counts.size(); ++index) {
+        const auto found = model.use(on_device->gradient(index));
+        ASSERT_EQ(world.runtime()->api().stream_synchronize(model.user().handle), cuda::kSuccess);
+        const auto wanted = on_host->gradient(index);
+        EXPECT_EQ(std::memcmp(found->data(), wanted.data(), wanted.size()), 0)
+            << "tensor " << index << " step " << step;
+      }
+    }
+  });
+}
+
 }  // namespace kolo::test

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <set>
 
 namespace kolo::base {
 namespace {
@@ -26,6 +27,8 @@ TEST(Strings, Join) {
   constexpr std::array<std::string_view, 2> parts{"a", "b"};
   EXPECT_EQ(join(parts, ", "), "a, b");
   EXPECT_EQ(join({}, ", "), "");
+  EXPECT_EQ(join(std::set<std::string>{"b", "a"}, ", "), "a, b");
+  EXPECT_EQ(join(std::vector<std::string>{}, ", "), "");
 }
 
 TEST(Strings, ToUpper) { EXPECT_EQ(to_upper("16mIb-ä"), "16MIB-ä"); }

@@ -9,45 +9,14 @@
 #include <sstream>
 
 #include "kolo/error.h"
+#include "unit/torch/side_by_side.h"
 
 namespace {
 
 using torch::optim::AdamWOptions;
 
-std::vector<at::Tensor> make_parameters(at::ScalarType type) {
-  torch::manual_seed(3);
-  return {torch::randn({1037}).to(type), torch::randn({3, 5, 7, 7}).to(type).contiguous(at::MemoryFormat::ChannelsLast),
-          torch::randn({300, 301}).to(type), torch::randn({2, 3}).to(type).t()};
-}
-
-// Steps torch's AdamW and ours side by side on equal gradients; returns the largest relative difference. One gradient
-// is missing once, another comes in another layout.
 double difference(const AdamWOptions& options, at::ScalarType type, int steps = 20) {
-  auto ours = make_parameters(type);
-  auto theirs = make_parameters(type);
-  kolo::FusedAdamW fused(ours, options);
-  torch::optim::AdamW plain(theirs, options);
-  double worst = 0;
-  for (int step = 0; step < steps; ++step) {
-    for (std::size_t i = 0; i < ours.size(); ++i) {
-      if (step == 1 && i == 0) {
-        ours[i].mutable_grad() = theirs[i].mutable_grad() = at::Tensor();
-        continue;
-      }
-      const at::Tensor gradient = torch::randn(ours[i].sizes()).to(type);
-      ours[i].mutable_grad() = i == 3 ? gradient.clone() : torch::empty_like(ours[i]).copy_(gradient);
-      theirs[i].mutable_grad() = gradient.clone();
-    }
-    fused.param_groups()[0].options().set_lr(options.lr() * (1 - 0.01 * step));
-    plain.param_groups()[0].options().set_lr(options.lr() * (1 - 0.01 * step));
-    fused.step();
-    plain.step();
-    for (std::size_t i = 0; i < ours.size(); ++i) {
-      const auto relative = (ours[i] - theirs[i]).abs() / (theirs[i].abs() + 1);
-      worst = std::max(worst, relative.max().item<double>());
-    }
-  }
-  return worst;
+  return kolo::test::difference<kolo::FusedAdamW, torch::optim::AdamW>(options, type, steps);
 }
 
 TEST(FusedAdamW, GivesTheNumbersOfTorch) {
@@ -115,24 +84,12 @@ TEST(FusedAdamW, RefusesWhatItDoesNotHave) {
 }
 
 TEST(FusedAdamW, WritesAreSeenByAutograd) {
-  at::Tensor a = torch::ones({4}).requires_grad_(true);
-  kolo::FusedAdamW fused({a}, AdamWOptions(0.1));
-  const at::Tensor loss = (a * a).sum();
-  a.mutable_grad() = torch::ones({4});
-  fused.step();
-  EXPECT_THROW(loss.backward(), c10::Error);  // a was changed in place since it was saved for backward
+  kolo::test::expect_writes_are_seen_by_autograd<kolo::FusedAdamW>(AdamWOptions(0.1));
 }
 
 TEST(FusedAdamW, TheClosureRunsWithGradients) {
-  at::Tensor a = torch::ones({4}).requires_grad_(true);
-  kolo::FusedAdamW fused({a}, AdamWOptions(0.5).weight_decay(0));
-  const at::Tensor loss = fused.step([&] {
-    at::Tensor value = a.sum();
-    value.backward();
-    return value;
-  });
-  EXPECT_DOUBLE_EQ(loss.item<double>(), 4);
-  EXPECT_TRUE(torch::allclose(a.detach(), torch::full({4}, 0.5)));
+  const at::Tensor a = kolo::test::step_with_closure<kolo::FusedAdamW>(AdamWOptions(0.5).weight_decay(0));
+  EXPECT_TRUE(torch::allclose(a, torch::full({4}, 0.5)));
 }
 
 }  // namespace

@@ -8,42 +8,14 @@
 #include <sstream>
 
 #include "kolo/torch/fused_sgd.h"
+#include "unit/torch/side_by_side.h"
 
 namespace {
 
 using torch::optim::SGDOptions;
 
-std::vector<at::Tensor> make_parameters(at::ScalarType type) {
-  torch::manual_seed(3);
-  return {torch::randn({1037}).to(type), torch::randn({3, 5, 7, 7}).to(type).contiguous(at::MemoryFormat::ChannelsLast),
-          torch::randn({300, 301}).to(type), torch::randn({2, 3}).to(type).t()};
-}
-
-// Steps torch's SGD and ours side by side on equal gradients; returns the largest relative difference.
-double difference(SGDOptions options, at::ScalarType type, int steps = 5) {
-  auto ours = make_parameters(type);
-  auto theirs = make_parameters(type);
-  kolo::FusedSGD fused(ours, options);
-  torch::optim::SGD plain(theirs, options);
-  double worst = 0;
-  for (int step = 0; step < steps; ++step) {
-    for (std::size_t i = 0; i < ours.size(); ++i) {
-      if (step == 1 && i == 0) {
-        ours[i].mutable_grad() = theirs[i].mutable_grad() = at::Tensor();
-        continue;
-      }
-      const at::Tensor gradient = torch::randn(ours[i].sizes()).to(type);
-      ours[i].mutable_grad() = i == 3 ? gradient.clone() : torch::empty_like(ours[i]).copy_(gradient);
-      theirs[i].mutable_grad() = gradient.clone();
-    }
-    fused.step();
-    plain.step();
-    for (std::size_t i = 0; i < ours.size(); ++i) {
-      const auto relative = (ours[i] - theirs[i]).abs() / (theirs[i].abs() + 1);
-      worst = std::max(worst, relative.max().item<double>());
-    }
-  }
-  return worst;
+double difference(const SGDOptions& options, at::ScalarType type, int steps = 5) {
+  return kolo::test::difference<kolo::FusedSGD, torch::optim::SGD>(options, type, steps);
 }
 
 TEST(FusedSGD, AnInfiniteWeightWithoutDecayStaysInfinite) {
@@ -121,24 +93,12 @@ TEST(FusedSGD, StateIsSavedAndLoadsIntoTorchsOwn) {
 }
 
 TEST(FusedSGD, WritesAreSeenByAutograd) {
-  at::Tensor a = torch::ones({4}).requires_grad_(true);
-  kolo::FusedSGD fused({a}, SGDOptions(0.1));
-  const at::Tensor loss = (a * a).sum();
-  a.mutable_grad() = torch::ones({4});
-  fused.step();
-  EXPECT_THROW(loss.backward(), c10::Error);  // a was changed in place since it was saved for backward
+  kolo::test::expect_writes_are_seen_by_autograd<kolo::FusedSGD>(SGDOptions(0.1));
 }
 
 TEST(FusedSGD, TheClosureRunsWithGradients) {
-  at::Tensor a = torch::ones({4}).requires_grad_(true);
-  kolo::FusedSGD fused({a}, SGDOptions(0.5));
-  const at::Tensor loss = fused.step([&] {
-    at::Tensor value = a.sum();
-    value.backward();
-    return value;
-  });
-  EXPECT_DOUBLE_EQ(loss.item<double>(), 4);
-  EXPECT_TRUE(torch::equal(a.detach(), torch::full({4}, 0.5)));
+  const at::Tensor a = kolo::test::step_with_closure<kolo::FusedSGD>(SGDOptions(0.5));
+  EXPECT_TRUE(torch::equal(a, torch::full({4}, 0.5)));
 }
 
 }  // namespace

@@ -1,0 +1,132 @@
+// What kolo costs a training step of one GPU: ResNet-50, one model in one process, trained with kolo and without in
+// turns, so that both run the same convolutions. gpu_overhead [BATCH [bf16|fp16|off [TURNS]]]; JSON lines on stdout.
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+
+#include "compute.h"
+#include "evaluate.h"
+#include "gpu_profile.h"
+#include "kolo/torch/torch.h"
+#include "optimizer.h"
+#include "process.h"
+#include "resnet.h"
+
+namespace kolo::bench {
+namespace {
+
+constexpr int kWarmUp = 6, kSteps = 20, kProfiled = 4;
+
+class Training {
+ public:
+  Training(Context& context, const imagenet::Options& options)
+      : context_(context),
+        compute_(imagenet::make_compute(context, options)),
+        model_(std::make_shared<imagenet::ResNet>(options.arch, options.classes, false)) {
+    imagenet::use_channels_last(*model_);
+    model_->to(compute_.device);
+    optimizer_ = imagenet::make_optimizer(options, *model_);
+    if (options.amp == imagenet::Amp::fp16) scaler_.emplace();
+    const auto on_device = at::TensorOptions().device(compute_.device);
+    const std::int64_t batch = options.batch, side = options.image_size;
+    images_ = at::randn({batch, 3, side, side}, on_device).contiguous(at::MemoryFormat::ChannelsLast);
+    labels_ = at::randint(options.classes, {batch}, on_device.dtype(at::kLong));
+  }
+  void with_kolo(bool with) {
+    distributed_.reset();
+    optimizer_->zero_grad();
+    if (with) distributed_.emplace(context_, optimizer_, model_->named_parameters());
+    for (int step = 0; step < kWarmUp; ++step) train();
+  }
+  void train() {
+    const at::Tensor loss = at::cross_entropy_loss(imagenet::logits_of(compute_, *model_, images_), labels_);
+    (scaler_ ? scaler_->scale(loss) : loss).backward();
+    if (distributed_) {
+      scaler_ ? static_cast<void>(scaler_->step(*distributed_)) : static_cast<void>(distributed_->step());
+    } else {
+      scaler_ ? static_cast<void>(scaler_->step(*optimizer_)) : static_cast<void>(optimizer_->step());
+    }
+    if (scaler_) scaler_->update();
+    optimizer_->zero_grad();
+  }
+  // Steps behind each other, the host ahead of the device.
+  double milliseconds_a_step() {
+    wait_for_all(compute_.device);
+    const auto begin = std::chrono::steady_clock::now();
+    for (int step = 0; step < kSteps; ++step) train();
+    wait_for_all(compute_.device);
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count() / kSteps;
+  }
+  DeviceWork work() {
+    return profile(compute_.device, kProfiled, [this] { train(); });
+  }
+
+ private:
+  Context& context_;
+  imagenet::Compute compute_;
+  std::shared_ptr<imagenet::ResNet> model_;
+  std::shared_ptr<torch::optim::Optimizer> optimizer_;
+  std::optional<GradScaler> scaler_;
+  std::optional<DistributedOptimizer> distributed_;
+  at::Tensor images_, labels_;
+};
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+imagenet::Options options_of(int argc, char** argv) {
+  imagenet::Options options;
+  options.device = imagenet::DeviceKind::cuda;
+  options.classes = 1000;
+  options.lr = 0.01;
+  options.batch = argc > 1 ? std::atoi(argv[1]) : 256;
+  const std::string amp = argc > 2 ? argv[2] : "bf16";
+  options.amp = amp == "fp16" ? imagenet::Amp::fp16 : amp == "off" ? imagenet::Amp::off : imagenet::Amp::bf16;
+  return options;
+}
+
+void run(const imagenet::Options& options, const char* amp, int turns) {
+  const auto context = Context::create();
+  Training training(*context, options);
+  std::vector<double> times[2], ratios;
+  for (int turn = 0; turn < turns; ++turn) {
+    for (const bool first : {true, false}) {
+      const bool with = first == (turn % 2 == 0);
+      training.with_kolo(with);
+      times[with].push_back(training.milliseconds_a_step());
+    }
+    ratios.push_back(times[0].back() / times[1].back());
+  }
+  for (const bool with : {false, true}) {  // last, because the profiler slows all launches from then on
+    training.with_kolo(with);
+    std::printf("{\"what\": \"overhead\", \"way\": \"%s\", \"batch\": %d, \"amp\": \"%s\", \"step_ms\": %.3f, %s}\n",
+                with ? "kolo" : "without kolo", options.batch, amp, median(times[with]),
+                json_of(training.work()).c_str());
+  }
+  std::sort(ratios.begin(), ratios.end());
+  std::printf(
+      "{\"what\": \"of_alone\", \"way\": \"kolo\", \"batch\": %d, \"amp\": \"%s\", \"median\": %.4f, \"least\": %.4f, "
+      "\"most\": %.4f}\n",
+      options.batch, amp, ratios[ratios.size() / 2], ratios.front(), ratios.back());
+}
+
+}  // namespace
+}  // namespace kolo::bench
+
+int main(int argc, char** argv) {
+  try {
+    imagenet::keep_freed_memory();
+    kolo::bench::run(kolo::bench::options_of(argc, argv), argc > 2 ? argv[2] : "bf16",
+                     argc > 3 ? std::atoi(argv[3]) : 9);
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "gpu_overhead: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,66 @@
+#include "gpu_profile.h"
+
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <kineto/ActivityType.h>
+#include <torch/csrc/autograd/profiler_kineto.h>
+
+#include <cstdio>
+
+namespace kolo::bench {
+namespace {
+
+std::string member(const std::string& name, double value) {
+  char text[96];
+  std::snprintf(text, sizeof text, "\"%s\": %.2f", name.c_str(), value);
+  return text;
+}
+
+}  // namespace
+
+void wait_for_all(const c10::Device& device) {
+  const c10::impl::VirtualGuardImpl guard(device.type());
+  guard.synchronizeDevice(device.index());
+}
+
+DeviceWork profile(const c10::Device& device, int steps, const std::function<void()>& step) {
+  using namespace torch::autograd::profiler;  // NOLINT: torch's names for a profiler of its own
+  using torch::profiler::impl::ActivityType;
+  wait_for_all(device);
+  const torch::profiler::impl::ProfilerConfig config(torch::profiler::impl::ProfilerState::KINETO);
+  const std::set<ActivityType> activities{ActivityType::CPU, ActivityType::CUDA};
+  prepareProfiler(config, activities);
+  enableProfiler(config, activities);
+  for (int i = 0; i < steps; ++i) step();
+  wait_for_all(device);
+  const auto result = disableProfiler();
+  DeviceWork work;
+  const double one = 1.0 / steps;
+  for (const KinetoEvent& event : result->events()) {
+    const auto add = [&](Counted& to) {
+      to.number += one;
+      to.us += one * static_cast<double>(event.durationNs()) / 1000;
+    };
+    const auto type = static_cast<libkineto::ActivityType>(event.activityType());
+    if (type == libkineto::ActivityType::GPU_MEMCPY) add(work.copies);
+    if (type == libkineto::ActivityType::GPU_MEMSET) add(work.fills);
+    if (type != libkineto::ActivityType::CONCURRENT_KERNEL) continue;
+    add(work.kernels);
+    if (event.name().find("kolo_") != std::string::npos) add(work.of_kolo[event.name()]);
+  }
+  return work;
+}
+
+std::string json_of(const DeviceWork& work) {
+  std::string text;
+  for (const auto& [name, counted] :
+       {std::pair("kernels", work.kernels), std::pair("copies", work.copies), std::pair("fills", work.fills)}) {
+    text += member(name, counted.number) + ", " + member(name + std::string("_us"), counted.us) + ", ";
+  }
+  std::string kolo;
+  for (const auto& [name, counted] : work.of_kolo) {
+    kolo += (kolo.empty() ? "" : ", ") + member(name, counted.number) + ", " + member(name + "_us", counted.us);
+  }
+  return text + "\"kolo_kernels\": {" + kolo + "}";
+}
+
+}  // namespace kolo::bench
