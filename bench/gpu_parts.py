@@ -91,6 +91,12 @@ def benchmarks(layout, options):
         yield Part(name, f"launches of a step of PyTorch{' under DDP' if way else ''}, counted",
                    [*layout.script("bench/gpu_peer.py"), "--count", *([way] if way else [])], 120, figures=True)
     for amp in options.amp.split(","):
+        for batch in options.batch.split(","):
+            yield Part(f"bench_overhead_{amp}_{batch}", f"what kolo costs a step in {amp}, in turns in one process, batch {batch}",
+                       [layout.program("gpu_overhead"), batch, amp], 180, with_libraries(layout), figures=True)
+            yield Part(f"bench_overhead_{amp}_{batch}_ddp", f"what DDP costs a step in {amp}, likewise, batch {batch}",
+                       [*layout.script("bench/gpu_peer.py"), "--ddp", "--turns", "9", "--batch", batch, "--amp", amp], 180,
+                       figures=True)
         command = [*layout.script("bench/gpu_step.py"), "--trainer", layout.program("imagenet_resnet50"),
                    "--python", layout.python, "--libraries", layout.libraries(), "--amp", amp, "--batch", options.batch,
                    "--rounds", str(options.rounds), "--seconds", str(options.seconds)]

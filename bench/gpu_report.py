@@ -63,12 +63,24 @@ def launch_figures(records):
         yield Figure(f"kernels a step, {each['way']}", each["kernels"], "", None, beside)
 
 
+def overhead_figures(records):
+    for each in select(records, what="of_alone"):
+        name = f"batch {each['batch']}, {each['amp']}"
+        beside = f"single turns {each['least']} to {each['most']}"
+        same = {"what": "overhead", "batch": each["batch"], "amp": each["amp"]}
+        work = one(records, way=each["way"], **same)
+        if work:
+            beside += f"; {work['step_ms']} ms a step"
+        goal = 0.99 if each["way"] == "kolo" else None
+        yield Figure(f"{name}: a step without over a step with {each['way']}, in one process", each["median"], "", goal, beside)
+
+
 def step_figures(records, copy_gbps):
     for kolo in select(records, what="images a second", way="kolo"):
         name = f"batch {kolo['batch']}, {kolo['amp']}"
         same = {"what": "images a second", "batch": kolo["batch"], "amp": kolo["amp"]}
         yield Figure(f"{name}: kolo's trainer", kolo["images_per_s"], "images/s", None, f"rounds {kolo['rounds']}")
-        for way, key, goal in (("kolo's trainer without kolo", "of_alone", 0.99), ("PyTorch", "of_pytorch", 1.0),
+        for way, key, goal in (("kolo's trainer without kolo", "of_alone", None), ("PyTorch", "of_pytorch", 1.0),
                                ("PyTorch DDP", "of_ddp", 1.0)):
             other = one(records, way=way, **same)
             if other:
@@ -81,7 +93,7 @@ def step_figures(records, copy_gbps):
 
 def figures_of(machine, results):
     records = [each for result in results for each in result.figures]
-    return [*kernel_figures(records), *launch_figures(records), *step_figures(records, machine.get("copy_gbps"))]
+    return [*kernel_figures(records), *launch_figures(records), *overhead_figures(records), *step_figures(records, machine.get("copy_gbps"))]
 
 
 def page(machine, results, figures):

@@ -161,10 +161,19 @@ class Report(unittest.TestCase):
         found = self.figures([step("kolo", 64, 2000.0, 0.985, 1.02, 1.05),
                               step("kolo's trainer without kolo", 64, 2030.0), step("PyTorch", 64, 1960.0),
                               step("PyTorch DDP", 64, 1900.0)])
-        self.assertEqual(found["batch 64, bf16: kolo, of kolo's trainer without kolo"].verdict, "MISSED")
+        self.assertEqual(found["batch 64, bf16: kolo, of kolo's trainer without kolo"].value, 0.985)
         self.assertEqual(found["batch 64, bf16: kolo, of PyTorch DDP"].verdict, "met")
         # 2000 GB/s over 433 MB an image are 4619 images a second.
         self.assertAlmostEqual(found["batch 64, bf16: kolo, of what the memory allows"].value, 0.433, places=3)
+
+    def test_what_kolo_costs_a_step_has_a_goal_and_what_ddp_costs_has_none(self):
+        of_alone = {"what": "of_alone", "batch": 64, "amp": "bf16", "least": 0.9, "most": 1.1}
+        found = self.figures([{**of_alone, "way": "kolo", "median": 0.985}, {**of_alone, "way": "PyTorch DDP", "median": 0.97},
+                              {"what": "overhead", "way": "kolo", "batch": 64, "amp": "bf16", "step_ms": 20.5}])
+        kolo = found["batch 64, bf16: a step without over a step with kolo, in one process"]
+        self.assertEqual((kolo.value, kolo.verdict), (0.985, "MISSED"))
+        self.assertIn("0.9 to 1.1; 20.5 ms", kolo.beside)
+        self.assertEqual(found["batch 64, bf16: a step without over a step with PyTorch DDP, in one process"].verdict, "")
 
     def test_the_files_say_everything(self):
         launches = {"what": "launches a step", "way": "kolo", "kernels": 20.0, "copies": 1.0, "fills": 0.0, "step_ms": 1.5,
