@@ -56,7 +56,8 @@ GradientRounds* EngineImpl::expected_reducer(bool among_open) {
   std::optional<std::size_t> next;
   {
     const std::scoped_lock queue(queue_lock_);
-    next = history_.next([&](std::size_t id) { return by_id(id) != mine.end(); });
+    const auto* end = history_.next([&](std::size_t id) { return by_id(id) != mine.end(); });
+    if (end != nullptr) next = end->id;
   }
   if (next) return *by_id(*next);
   const auto order = [](const GradientRounds* rounds) {
@@ -107,8 +108,28 @@ void EngineImpl::end_round(const std::exception& error) {
   fail_open_rounds(rounds, error.what());
 }
 
-// One backward pass may have opened the rounds of several optimizers, on all ranks: none of them can end well.
+// What is open on the peers when `first` ends, or would be if nobody had failed, if the program goes on as before: one
+// backward pass opens the rounds of several optimizers.
+std::vector<GradientRounds*> EngineImpl::companions(const GradientRounds& first) {
+  const std::scoped_lock lock(progress_lock_);
+  std::vector<std::size_t> beside;
+  {
+    const std::scoped_lock queue(queue_lock_);
+    const auto* end = history_.next([&](std::size_t id) { return id == first.id(); });
+    if (end != nullptr) beside = end->beside;
+  }
+  std::vector<GradientRounds*> found;
+  std::ranges::copy_if(rounds_, std::back_inserter(found), [&](const GradientRounds* rounds) {
+    return rounds->mine() && std::ranges::find(beside, rounds->id()) != beside.end();
+  });
+  return found;
+}
+
+// All that are open, on all ranks: none of them can end well. Those that this rank has not come to are opened for that.
 void EngineImpl::fail_open_rounds(GradientRounds* first, const std::string& text) {
+  if (first != nullptr) {
+    for (auto* rounds : companions(*first)) rounds->open_to_fail(text);
+  }
   for (auto* rounds = first; rounds != nullptr; rounds = expected_reducer(true)) {
     try {
       rounds->fail(text);

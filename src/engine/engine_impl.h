@@ -146,6 +146,7 @@ class EngineImpl final : public Engine,
   [[nodiscard]] static unsigned cores();
   void need_lane(int device);
   [[nodiscard]] GradientRounds* expected_reducer(bool among_open = false);
+  [[nodiscard]] std::vector<GradientRounds*> companions(const GradientRounds& first);
   void fail_open_rounds(GradientRounds* first, const std::string& text);
   void drop_orphans();
   void end_round(const std::exception& error);

@@ -399,8 +399,13 @@ void GradientRounds::let_go_of_contributions() {
   for (const auto& bucket : frozen_->buckets) bucket->let_go_of_contributions();
 }
 
-void GradientRounds::fail(const std::string& text) {
+void GradientRounds::open_to_fail(const std::string& text) {
   failure_ = text.empty() ? "no text" : text;
+  if (!round_open_) open_buckets();
+}
+
+void GradientRounds::fail(const std::string& text) {
+  open_to_fail(text);
   finish(Stream{.handle = nullptr, .device = settings_.options.device});
 }
 

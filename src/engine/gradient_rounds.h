@@ -94,6 +94,8 @@ class GradientRounds final : public GradientReducer {
   void poison(std::exception_ptr error, std::uint64_t from_round);
   // What was contributed may be gone: it is not read any more. Under the progress lock.
   void let_go_of_contributions();
+  // Begins the round if nothing has, of which `text` is what fail() will say.
+  void open_to_fail(const std::string& text);
   // Completes this round as failed, so that peers learn `text`. Throws what finish() throws.
   void fail(const std::string& text);
   [[nodiscard]] std::uint64_t rounds_finished() const noexcept { return finished_rounds_.load(); }

@@ -9,7 +9,6 @@
 // period, or, if that is hard to tell from another stretch of the first one, by its third.
 #include <cstddef>
 #include <functional>
-#include <optional>
 #include <set>
 #include <vector>
 
@@ -23,16 +22,17 @@ class RoundHistory {
   void ended(std::size_t id);
   // The reducer is gone, perhaps in the middle of a round.
   void gone(std::size_t id) { open_.erase(id); }
-  // What is likely to end next of those that `may`; nothing where nothing like it has happened yet. What is not open
-  // while something else is, is next only if it came like that before: when one backward pass opens the rounds of
-  // several optimizers, the first one to step need not be the first one to have gradients.
-  [[nodiscard]] std::optional<std::size_t> next(const std::function<bool(std::size_t id)>& may) const;
-
- private:
   struct End {
     std::size_t id = 0;
-    bool beside_open = false;  // another one was open
+    std::vector<std::size_t> beside;  // others that were open
   };
+  // What is likely to end next of those that `may`, as it ended when it came before; null where nothing like it has
+  // happened yet. What is not open while something else is, is next only if it came like that before: when one backward
+  // pass opens the rounds of several optimizers, the first one to step need not be the first one to have gradients.
+  // Valid until something ends.
+  [[nodiscard]] const End* next(const std::function<bool(std::size_t id)>& may) const;
+
+ private:
   [[nodiscard]] bool others_open(std::size_t id) const;
 
   std::vector<End> ends_;  // the latest last

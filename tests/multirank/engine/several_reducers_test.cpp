@@ -2,6 +2,8 @@
 // next works.
 #include <gmock/gmock.h>
 
+#include <array>
+
 #include "multirank/engine/world.h"
 
 namespace kolo::test {
@@ -84,45 +86,77 @@ TEST_P(RareReducer, TheRoundIsTheOneThatTheRankThatThrewHasNamed) {
   });
 }
 
-// One backward pass brings the gradients of both, those of the one that steps last first.
-TEST(SeveralReducers, AllThatAreOpenEndTogether) {
+// Of three reducers, that step in the order of their names; one backward pass brings the gradients of all, the last
+// one's first.
+class OneBackward {
+ public:
+  explicit OneBackward(Context& context) {
+    for (auto& reducer : reducers_) reducer = context.engine().make_reducer(table(), {});
+  }
+  // Throws when so many gradients are there.
+  void backward(int bad_after = -1) {
+    int come = 0;
+    for (auto reducer = reducers_.rbegin(); reducer != reducers_.rend(); ++reducer) {
+      for (const std::size_t index : {1, 0}) {
+        if (come++ == bad_after) throw std::runtime_error("bad batch");
+        (*reducer)->contribute(index, ones_.data());
+      }
+    }
+  }
+  void finish() {
+    for (auto& reducer : reducers_) reducer->finish();
+  }
+  [[nodiscard]] std::array<std::unique_ptr<GradientReducer>, 3>& reducers() { return reducers_; }
+
+ private:
+  std::vector<float> ones_ = std::vector<float>(100, 1.0F);
+  std::array<std::unique_ptr<GradientReducer>, 3> reducers_;
+};
+
+class AllOpen : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(FailsAfter, AllOpen, testing::Range(0, 6));  // so many gradients
+
+TEST_P(AllOpen, EndTogether) {
   for (const bool handled : {true, false}) {  // whether the peers' errors reach Context::run
     run_world(3, patient(), [&](Context& context) {
-      auto first = context.engine().make_reducer(table(), {});
-      auto last = context.engine().make_reducer(table(), {});
-      const std::vector<float> ones(100, 1.0F);
-      const auto backward = [&](bool bad) {
-        for (auto* reducer : {last.get(), first.get()}) {
-          for (const std::size_t index : {1, 0}) {
-            if (bad && reducer == last.get() && index == 0) throw std::runtime_error("bad batch");
-            reducer->contribute(index, ones.data());
-          }
-        }
+      OneBackward program(context);
+      const auto both = [&] {
+        program.backward();
+        program.finish();
       };
       for (int step = 0; step < 8; ++step) {
-        const bool bad = step == 5;
-        if (!bad) {
-          backward(false);
-          first->finish();
-          last->finish();
+        if (step != 5) {
+          both();
         } else if (context.rank() == 1) {
-          EXPECT_THROW(context.run([&] { backward(true); }), std::runtime_error);
+          EXPECT_THROW(context.run([&] { program.backward(GetParam()); }), std::runtime_error);
         } else if (handled) {
-          backward(false);
-          for (auto* reducer : {first.get(), last.get()}) expect_told([&] { reducer->finish(); });
+          program.backward();
+          for (auto& reducer : program.reducers()) expect_told([&] { reducer->finish(); });
         } else {
-          const auto both = [&] {
-            backward(false);
-            first->finish();
-            last->finish();
-          };
           expect_told([&] { context.run(both); });
         }
       }
-      EXPECT_EQ(first->round(), 8U);
-      EXPECT_EQ(last->round(), 8U);
+      for (auto& reducer : program.reducers()) EXPECT_EQ(reducer->round(), 8U);
     });
   }
+}
+
+// The peers are told before their backward pass, by an operation: they open what the rank that threw has opened too.
+TEST(SeveralReducers, ThatOneBackwardOpensEndWhereNobodyHasComeToIt) {
+  run_world(3, patient(), [&](Context& context) {
+    OneBackward program(context);
+    const std::vector<float> input(8, 1.0F);
+    for (int step = 0; step < 8; ++step) {
+      if (step == 5 && context.rank() == 1) {
+        EXPECT_THROW(context.run([] { throw std::runtime_error("bad batch"); }), std::runtime_error);
+      } else if (step == 5) {
+        expect_told([&] { context.run([&] { context.engine().submit(allreduce("metric", input, nullptr)).wait(); }); });
+      } else {
+        program.backward();
+        program.finish();
+      }
+    }
+  });
 }
 
 }  // namespace
