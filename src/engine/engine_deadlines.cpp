@@ -35,8 +35,8 @@ void EngineImpl::watch() {
   try {
     parts_.transport->check_peers();  // also after the end: what is still to complete needs them
     if (negotiation_.has_ended()) return;
-    advance(Visitor::hook);  // after a long sleep of this process: what came meanwhile counts
-    if (negotiation_.has_ended()) return;
+    advance(Visitor::hook);                         // after a long sleep of this process: what came meanwhile counts
+    if (negotiation_.has_ended() || held_) return;  // who is late because of what is held has not caused it
     watch_submitted(now);
     watch_awaited(now);
     watch_executing(now);

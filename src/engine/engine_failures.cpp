@@ -229,8 +229,7 @@ void EngineImpl::poison_by(const std::exception_ptr& error) {
   } catch (const std::exception& other) {
     fatal = own(other);
   }
-  if (negotiation_.has_ended()) return end_the_rest(fatal);
-  if (!may_be_a_death) return negotiation_.end(fatal, rank());
+  if (!may_be_a_death || (negotiation_.has_ended() && !farewell_)) return end_by(fatal);
   if (!held_) held_ = HeldFailure{std::move(fatal), std::chrono::steady_clock::now() + parts_.death_notice};
 }
 
@@ -243,12 +242,19 @@ void EngineImpl::hear_last_words() noexcept {
   }
 }
 
+void EngineImpl::end_by(const Fatal& fatal) {
+  negotiation_.has_ended() ? end_the_rest(fatal) : negotiation_.end(fatal, rank());
+}
+
 // Throws PeerLostError when somebody is found lost; when nobody is in time, the failure is what it seemed to be.
 void EngineImpl::judge_held_failure() {
   parts_.transport->check_peers();
-  if (std::chrono::steady_clock::now() < held_->until) return;
+  if (std::chrono::steady_clock::now() >= held_->until) end_held();
+}
+
+void EngineImpl::end_held() {
   const auto held = std::exchange(held_, std::nullopt);
-  negotiation_.end(held->fatal, rank());
+  end_by(held->fatal);
 }
 
 // The group ends here: everything pending fails and later calls rethrow. A rank that left in
@@ -270,7 +276,7 @@ void EngineImpl::ended(const Fatal& fatal) {
     const std::size_t id = rounds->id();
     rounds->poison(error, id < fatal.rounds.size() ? fatal.rounds[id] : 0);
   }
-  if (const auto held = std::exchange(held_, std::nullopt)) end_the_rest(held->fatal);
+  if (held_ && !farewell_) end_held();
 }
 
 void EngineImpl::fail_listed_from(std::uint64_t sequence, const std::exception_ptr& error) {
@@ -281,14 +287,18 @@ void EngineImpl::fail_listed_from(std::uint64_t sequence, const std::exception_p
   executor_.fail_from(sequence, error);
 }
 
-// A rank has left in order, and now what was still to complete cannot: another one is lost, or a device. Or it is what
-// follows from the end: then that is the cause.
+// A rank has left in order, and now what was still to complete cannot: another one is lost, or a device. That is what
+// calls say from now on: results of a round that has been closed may be missing. Or it is what follows from the end:
+// then that is the cause.
 void EngineImpl::end_the_rest(const Fatal& fatal) {
-  const auto error = farewell_ ? to_exception(fatal) : current_fatal();
-  if (farewell_ && fatal.kind == FatalKind::peer_lost && !fatal.ranks.empty()) {
+  if (std::exchange(farewell_, false)) {
     const std::scoped_lock lock(queue_lock_);
-    if (!lost_rank_) lost_rank_ = fatal.ranks.front();
+    fatal_ = to_exception(fatal);
+    if (fatal.kind == FatalKind::peer_lost && !fatal.ranks.empty()) lost_rank_ = fatal.ranks.front();
   }
+  held_.reset();
+  cut_sequence_ = 0;
+  const auto error = current_fatal();
   fail_listed_from(0, error);
   if (lane_) lane_->give_up();
   for (auto* rounds : rounds_) rounds->poison(error, 0);

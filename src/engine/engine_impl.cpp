@@ -387,6 +387,7 @@ void EngineImpl::drive_round(const std::function<bool()>& done, const std::funct
   if (drive_with_warning(done, awaited)) return;
   const std::scoped_lock lock(progress_lock_);
   if (done()) return;
+  if (held_) return end_held();  // which is why nothing came
   const auto [ranks, what] = awaited();
   const auto text = "rank " + std::to_string(rank()) + " waited " + std::to_string(timeout().count()) + " ms: " + what;
   negotiation_.end({.kind = FatalKind::timeout, .ranks = ranks, .text = text, .sequence = 0, .rounds = {}}, rank());

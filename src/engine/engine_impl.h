@@ -177,6 +177,7 @@ class EngineImpl final : public Engine,
   bool run_listed(bool may_wait);
   [[nodiscard]] bool needs_wait(const Listed& listed) const;
   void run(Listed& listed);
+  void start_named(Listed& listed);
   void run_round(Submission& round, const Item& item);
   void count_executing();
   void while_allocating();
@@ -188,6 +189,8 @@ class EngineImpl final : public Engine,
   void fail_listed_from(std::uint64_t sequence, const std::exception_ptr& error);
   void hear_last_words() noexcept;
   void judge_held_failure();
+  void end_held();
+  void end_by(const Fatal& fatal);
   void fail_unlisted(const std::exception_ptr& error, bool rounds_too);
   void poison_by(const std::exception_ptr& error);
   void leave();
@@ -237,7 +240,8 @@ class EngineImpl final : public Engine,
   std::atomic<std::uint64_t> own_failures_{0};  // of this rank's training code, announced; written under the lock
   const std::function<Awaited()>* awaited_ = nullptr;  // of the round that is being waited for
   std::optional<HeldFailure> held_;
-  bool farewell_ = false;               // ended by a rank that has left in order: what it had taken part in completes
+  bool farewell_ = false;  // ended by a rank that has left in order: what it had taken part in completes, if nothing
+                           // else happens
   std::uint64_t running_sequence_ = 0;  // of the item that is being begun
   std::uint64_t cut_sequence_ = 0;      // ended: items from here on cannot complete
   std::size_t reducers_made_ = 0;

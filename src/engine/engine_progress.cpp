@@ -43,8 +43,9 @@ bool EngineImpl::advance(Visitor visitor) {
       moved |= std::exchange(transfers_seen_, parts_.transport->completed()) != parts_.transport->completed();
     }
   } catch (...) {
+    const bool was_held = held_.has_value();
     poison_by(std::current_exception());
-    moved = true;
+    moved |= !was_held || !held_;  // else the same again, until it is judged
   }
   const auto busy = std::count_if(rounds_.begin(), rounds_.end(), [](const auto* rounds) { return rounds->busy(); });
   count_executing();
@@ -53,7 +54,7 @@ bool EngineImpl::advance(Visitor visitor) {
   const bool unsent = control_ && !over && !control_->idle();
   unsent_.store(unsent);
   const int waiting = static_cast<int>(submitted_.size()) + static_cast<int>(busy) + (unsent ? 1 : 0) + (held_ ? 1 : 0);
-  active_.store((over ? 0 : waiting) + executing_.load());
+  active_.store((over ? static_cast<int>(held_.has_value()) : waiting) + executing_.load());
   advancing_.store(before);
   return moved;
 }
@@ -68,7 +69,7 @@ bool EngineImpl::advance_rounds(Visitor visitor) {
 
 void EngineImpl::watch_lane() {
   if (!lane_ || held_) return;
-  negotiation_.has_ended() ? lane_->settle() : lane_->watch();
+  negotiation_.has_ended() && !farewell_ ? lane_->settle() : lane_->watch();
 }
 
 bool EngineImpl::drain() {
@@ -141,9 +142,10 @@ bool EngineImpl::run_listed(bool may_wait) {
     } catch (const DamagedMessage&) {
       throw;
     } catch (const ChannelFailure&) {
+      listed_.push_front(std::move(next));  // it ends with the group, and as the group does
       throw;
     } catch (const DeviceFailure&) {
-      listed_.push_front(std::move(next));  // it ends with the group, and as the group does
+      listed_.push_front(std::move(next));
       throw;
     } catch (const BackendError&) {
       // There was no memory, and every rank has been told: nothing but this item has failed.
@@ -196,15 +198,26 @@ void EngineImpl::run(Listed& listed) {
   } else if (first.when_listed) {
     run_round(first, item);
   } else {
-    std::vector<Pending> pending;
-    for (auto& submission : listed.submissions) pending.push_back(std::move(submission.pending));
-    executor_.start(item, std::move(pending));
+    start_named(listed);
+  }
+}
+
+void EngineImpl::start_named(Listed& listed) {
+  std::vector<Pending> pending;
+  for (auto& submission : listed.submissions) pending.push_back(std::move(submission.pending));
+  try {
+    executor_.start(listed.item, pending);
+  } catch (const ChannelFailure&) {
+    for (std::size_t i = 0; i < pending.size(); ++i) listed.submissions[i].pending = std::move(pending[i]);
+    throw;
   }
 }
 
 void EngineImpl::run_round(Submission& round, const Item& item) {
   try {
     round.when_listed(item);
+  } catch (const ChannelFailure&) {
+    throw;
   } catch (const DeviceFailure&) {
     throw;
   } catch (...) {
@@ -256,7 +269,7 @@ void EngineImpl::leave() {
     poison_by(std::current_exception());
   }
   drain();
-  if (held_) negotiation_.end(Fatal(held_->fatal), rank());  // nobody is left to wait for what is behind it
+  if (held_) end_held();  // nobody is left to wait for what is behind it
   const bool had_ended = negotiation_.has_ended();
   if (!had_ended) {
     fail_unlisted(unfinished, true);

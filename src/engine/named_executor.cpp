@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/control_channel.h"
 #include "engine/ready_list.h"
 #include "engine/signature.h"
 #include "kolo/error.h"
@@ -16,7 +17,7 @@ std::size_t bytes_of(const Request& request) { return payload_bytes(signature_of
 
 }  // namespace
 
-void NamedExecutor::start(const Item& item, std::vector<Pending> pending) {
+void NamedExecutor::start(const Item& item, std::vector<Pending>& pending) {
   Running running;
   running.pending = std::move(pending);
   running.sequence = item.sequence;
@@ -24,6 +25,9 @@ void NamedExecutor::start(const Item& item, std::vector<Pending> pending) {
   try {
     start_operation(running, item);
     warm_ |= running.pending.front().request.kind != RequestKind::barrier;
+  } catch (const ChannelFailure&) {
+    pending = std::move(running.pending);
+    throw;
   } catch (...) {
     for (auto& each : running.pending) {
       parts_.release(each.request.name);

@@ -38,8 +38,9 @@ class NamedExecutor {
   // Whether start() would have to allocate, which waits for all ranks.
   [[nodiscard]] bool needs_memory(const std::vector<std::string>& names,
                                   const std::vector<const Request*>& requests) const;
-  // Starts one item; `pending` in the item's order of names. Where that fails, the Works fail and the error is thrown.
-  void start(const Item& item, std::vector<Pending> pending);
+  // Starts one item; `pending`, in the item's order of names, is taken over. Where that fails, the Works fail and the
+  // error is thrown; but with a ChannelFailure, which ends the group, `pending` is as it was.
+  void start(const Item& item, std::vector<Pending>& pending);
   // True when something completed.
   bool advance();
   [[nodiscard]] std::size_t in_flight() const noexcept { return running_.size(); }

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <barrier>
+#include <thread>
 
 #include "multirank/device/device_world.h"
 #include "multirank/device/trainer.h"
@@ -11,6 +12,14 @@ namespace kolo::test {
 namespace {
 
 using namespace std::chrono_literals;
+
+// Nothing behind it in the stream runs until it is open.
+void hold(DeviceWorld& world, const Stream& stream, const std::atomic<bool>& open) {
+  Operation gate;
+  gate.what = "gate";
+  gate.ready = [&] { return open.load(); };
+  world.device().enqueue(stream.handle, std::move(gate));
+}
 
 TEST(DeviceNccl, IsTakenWhereAllRanksHaveIt) {
   DeviceWorld world({one_host(2)});
@@ -26,10 +35,7 @@ TEST(DeviceNccl, FinishWaitsForHostsAndNotForDevices) {
     auto first = trainer.step(1);
     trainer.synchronize();
     EXPECT_EQ(far_from(1, *first), 0);
-    Operation gate;  // nothing behind it runs
-    gate.what = "gate";
-    gate.ready = [&] { return open.load(); };
-    world.device().enqueue(trainer.model.user().handle, std::move(gate));
+    hold(world, trainer.model.user(), open);
     auto second = trainer.step(2);
     auto third = trainer.step(4);
     EXPECT_EQ(far_from(0, *third), 0) << "not yet";
@@ -76,6 +82,38 @@ TEST(DeviceNccl, AnErrorOfNcclEndsTheGroup) {
     step_until_error(trainer, "the link is down");
     told.arrive_and_wait();
   });
+}
+
+// Rank 1 leaves in order, and rank 0 finds afterwards that what they both took part in has failed: calls say that from
+// then on, rather than that somebody has left. (Where rank 1 is slow to leave it is an error like others.)
+TEST(DeviceNccl, WhatFailsAfterARankHasLeftIsAnError) {
+  auto config = quick();
+  config.coordinator = CoordinatorMode::never;  // nobody looks before the submit() below
+  DeviceWorld world({.hosts = one_host(2), .seed = 1, .config = config});
+  std::string told;
+  std::atomic<bool> open = false;
+  world.run([&](Context& context) {
+    Trainer trainer(world, context);
+    trainer.step(1);
+    trainer.synchronize();
+    if (context.rank() == 0) hold(world, trainer.model.backward(), open);
+    trainer.step(2);
+    if (context.rank() == 1) return;
+    open = true;  // the device comes to its end when the host has looked for the last time
+    world.device().changed();
+    std::this_thread::sleep_for(300ms);
+    world.nccl().break_rank(0, nccl::Result::remote_error, "the link is down");
+    const auto end = std::chrono::steady_clock::now() + 20s;
+    while (told.find("the link is down") == std::string::npos && std::chrono::steady_clock::now() < end) {
+      try {
+        const std::vector<float> one{1.0F};
+        context.engine().submit(allreduce("after", one, nullptr)).wait_for(20ms);
+      } catch (const Error& error) {
+        told = error.what();
+      }
+    }
+  });
+  EXPECT_THAT(told, testing::HasSubstr("the link is down"));
 }
 
 }  // namespace

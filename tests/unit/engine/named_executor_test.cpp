@@ -39,7 +39,8 @@ TEST_P(AnyKind, MemoryOutlivesTheOperationThatIsGivenUp) {
     Item item;
     item.names = {"x"};
     item.bytes = {kLarge, kLarge};
-    executor.start(item, {submitted});
+    std::vector pending{submitted};
+    executor.start(item, pending);
     EXPECT_FALSE(executor.advance());
     EXPECT_EQ(executor.in_flight(), 1U);
   }
