@@ -172,7 +172,7 @@ void EngineImpl::failed(const Fatal& failure) {
 }
 
 // queue_lock_ held: what is queued by name; rounds stay, and end in their own way.
-std::vector<EngineImpl::Submission> EngineImpl::take_queued() {
+std::vector<Submission> EngineImpl::take_queued() {
   const auto first =
       std::stable_partition(queue_.begin(), queue_.end(), [](const auto& each) { return bool(each.when_listed); });
   std::vector<Submission> taken(std::make_move_iterator(first), std::make_move_iterator(queue_.end()));

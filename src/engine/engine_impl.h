@@ -26,6 +26,7 @@
 #include "engine/negotiation.h"
 #include "engine/round_history.h"
 #include "engine/stall_inquiry.h"
+#include "engine/submission.h"
 #include "engine/work_state.h"
 #include "kolo/config.h"
 #include "kolo/engine.h"
@@ -100,24 +101,6 @@ class EngineImpl final : public Engine,
   [[nodiscard]] device::Lane* lane() noexcept override { return lane_.get(); }
 
  private:
-  // A question to other ranks, and who was asked.
-  struct Stall {
-    std::uint64_t question = 0;  // 0: nobody was
-    std::chrono::steady_clock::time_point since;
-    std::vector<Rank> asked;
-    std::vector<Rank> named;  // who is known to be waited for
-  };
-  // A request that has been submitted and not listed.
-  struct Submission {
-    Pending pending;
-    Entry entry;
-    std::function<void(const Item&)> when_listed;  // a gradient round
-    std::chrono::steady_clock::time_point since;
-    bool reported = false;  // to the parent: who is missing
-    bool warned = false;    // to the log
-    std::optional<Stall> stall;
-    bool cancelled = false;  // the deadline has passed, the answer is on its way
-  };
   Work enqueue(Submission submission);
   // Who moves things forward. A hook never waits. The coordinator leaves requests that are still coming in together.
   enum class Visitor { hook, waiter, coordinator };
@@ -158,12 +141,6 @@ class EngineImpl final : public Engine,
   void fail(Pending& pending, const std::exception_ptr& error);
   void watch();
   [[nodiscard]] std::chrono::microseconds nap(Visitor visitor, std::chrono::microseconds length);
-
-  // A submission's turn has come.
-  struct Listed {
-    Item item;
-    std::vector<Submission> submissions;  // in the item's order of names
-  };
 
   // Progress lock held. Allocating waits for the other ranks: only where a thread waits anyway.
   bool advance(Visitor visitor);

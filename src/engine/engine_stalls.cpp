@@ -71,7 +71,7 @@ std::string EngineImpl::waits_at() {
 }
 
 // Those who are known to be waited for, or, where that is nobody or only the next of a chain, everybody.
-EngineImpl::Stall EngineImpl::ask_about(const std::string& operation, std::vector<Rank> named, bool chain) {
+Stall EngineImpl::ask_about(const std::string& operation, std::vector<Rank> named, bool chain) {
   Stall stall{0, Clock::now(), named, std::move(named)};
   const int size = parts_.placement.size;
   if (parts_.inquiry == nullptr) return stall;

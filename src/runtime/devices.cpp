@@ -7,6 +7,7 @@
 #include "cuda/identity.h"
 #include "device/solo_communicator.h"
 #include "kernels/device_image.h"
+#include "kernels/try_out.h"
 #include "kolo/error.h"
 #include "nccl/make.h"
 #include "runtime/device_agreement.h"
@@ -52,6 +53,7 @@ void find_device(Found& found, const FindDevices& find, int device) {
       found.facts.device = identity.address;
       found.facts.name = identity.name;
       found.facts.memory = identity.memory;
+      kernels::try_out(found.devices.runtime, *found.devices.kernels, device);
     } else {
       found.facts.trouble = "there is no device " + std::to_string(device) + "; " + runtime.describe();
     }

@@ -8,7 +8,7 @@ set_source_files_properties(kernels/device_image_test.cpp PROPERTIES
   COMPILE_DEFINITIONS "KOLO_DEVICE_IMAGE_FILE=\"$<$<BOOL:${KOLO_HAVE_CUDA}>:${KOLO_DEVICE_IMAGE_FILE}>\"")
 # Launches, on the simulated device.
 kolo_test(unit.kernels.launch LABELS unit
-  SOURCES kernels/launch_results_test.cpp kernels/launch_test.cpp kernels/simulated_launch_device.cpp
+  SOURCES kernels/launch_results_test.cpp kernels/launch_test.cpp kernels/simulated_launch_device.cpp kernels/try_out_test.cpp
     kernels/tensor_table_test.cpp ${kolo_SOURCE_DIR}/src/torch/adamw_update.cpp ${kolo_SOURCE_DIR}/src/torch/sgd_update.cpp
   LINK kolo_simulated_device)
 if(KOLO_HAVE_CUDA)

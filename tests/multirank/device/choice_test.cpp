@@ -154,5 +154,14 @@ TEST(DeviceChoice, ARankAloneNeedsNoNccl) {
             0);
 }
 
+// A GPU that is older than what the kernels are compiled for: said before anything is trained.
+TEST(DeviceChoice, KernelsThatDoNotRunOnOneRanksDeviceAreAnErrorOnAll) {
+  DeviceWorld world({.hosts = one_host(3), .seed = 1, .config = asking_for(DeviceReduction::automatic)});
+  world.device().fail("launch", 209);
+  const auto errors = errors_of(world);
+  EXPECT_THAT(errors, testing::Each(AllOf(HasSubstr("rank "), HasSubstr("kernels do not run on device"))));
+  EXPECT_THAT(errors, testing::Each(errors.front()));
+}
+
 }  // namespace
 }  // namespace kolo::test

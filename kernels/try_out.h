@@ -1,0 +1,10 @@
+#pragma once
+#include "cuda/kernel.h"
+
+namespace kolo::kernels {
+
+// Runs one of kolo's kernels, with nothing to do, on `device`, and waits for it. Throws where the device code does not
+// run there: UsageError for a build without any, BackendError for a device that it was not compiled for.
+void try_out(const cuda::RuntimePtr& runtime, cuda::KernelImage& image, int device);
+
+}  // namespace kolo::kernels
