@@ -1,7 +1,9 @@
 #include "kernels/try_out.h"
 
 #include <string>
+#include <thread>
 
+#include "base/deadline.h"
 #include "cuda/stream.h"
 #include "kernels/block_shape.h"
 #include "kernels/scale_arguments.h"
@@ -9,11 +11,18 @@
 
 namespace kolo::kernels {
 
-void try_out(const cuda::RuntimePtr& runtime, cuda::KernelImage& image, int device) {
+void try_out(const cuda::RuntimePtr& runtime, cuda::KernelImage& image, int device, std::chrono::milliseconds timeout) {
   const cuda::OwnStream stream(runtime, device);
   try {
     image.launch({"kolo_scale", 1, kThreads}, ScaleArguments{}, stream.view());
-    runtime->check(runtime->api().stream_synchronize(stream.view().handle), "cudaStreamSynchronize");
+    cuda::Event end(runtime, device);
+    end.record(stream.view());
+    for (const base::Deadline deadline(timeout); !end.passed();) {
+      if (deadline.passed()) {
+        throw BackendError("a kernel has not ended after " + std::to_string(timeout.count()) + " ms");
+      }
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
   } catch (const BackendError& error) {
     throw BackendError("kolo's kernels do not run on device " + std::to_string(device) + ": " + error.what() +
                        ". They are compiled for " KOLO_DEVICE_CODE_FOR " and newer; " + runtime->describe());

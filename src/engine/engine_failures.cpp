@@ -103,8 +103,12 @@ void EngineImpl::end_round(const std::exception& error) {
   const bool known = known_to_peers(error);
   auto* rounds = known ? round_of_failure(error) : expected_reducer();
   if (!known) announce_failure(error.what(), rounds);
-  if (known && rounds == nullptr) rounds = expected_reducer(true);
   round_timeout_.store(std::min<std::chrono::milliseconds>(kFailTimeout, timeout()));
+  if (rounds != nullptr) {
+    for (auto* beside : companions(*rounds)) beside->open_to_fail(error.what());
+  } else if (known) {
+    rounds = expected_reducer(true);  // this rank was told by the round that failed: what is beside that is open
+  }
   fail_open_rounds(rounds, error.what());
 }
 
@@ -125,15 +129,13 @@ std::vector<GradientRounds*> EngineImpl::companions(const GradientRounds& first)
   return found;
 }
 
-// All that are open, on all ranks: none of them can end well. Those that this rank has not come to are opened for that.
+// All that are open, on all ranks: none of them can end well.
 void EngineImpl::fail_open_rounds(GradientRounds* first, const std::string& text) {
-  if (first != nullptr) {
-    for (auto* rounds : companions(*first)) rounds->open_to_fail(text);
-  }
   for (auto* rounds = first; rounds != nullptr; rounds = expected_reducer(true)) {
     try {
       rounds->fail(text);
     } catch (const PeerFailedError&) {  // as it must: everyone knows
+    } catch (const MismatchError&) {    // it has ended all the same
     }
   }
 }
@@ -208,7 +210,9 @@ std::exception_ptr EngineImpl::to_exception(const Fatal& fatal, std::uint64_t fa
 
 // What another library refuses may be a peer's death, which it has noticed before anybody has said whose: NCCL sees a
 // connection close. Then it is not this rank's failure, and who is lost is known soon.
-void EngineImpl::poison_by(const std::exception_ptr& error) {
+// True when that has changed anything.
+bool EngineImpl::poison_by(const std::exception_ptr& error) {
+  const bool had_ended = negotiation_.has_ended();
   const auto own = [&](const std::exception& failure) {
     return Fatal{FatalKind::backend, {rank()}, "rank " + std::to_string(rank()) + ": " + failure.what(), 0, {}};
   };
@@ -219,6 +223,7 @@ void EngineImpl::poison_by(const std::exception_ptr& error) {
   } catch (const PeerLostError& lost) {
     fatal = {FatalKind::peer_lost, {lost.rank()}, lost.what(), 0, {}};
     hear_last_words();
+    if (farewell_ == lost.rank()) return !had_ended;  // it is gone, and has said so
   } catch (const TimeoutError& timeout) {
     fatal = {FatalKind::timeout, timeout.missing(), timeout.what(), 0, {}};
   } catch (const DamagedMessage& damage) {
@@ -229,8 +234,13 @@ void EngineImpl::poison_by(const std::exception_ptr& error) {
   } catch (const std::exception& other) {
     fatal = own(other);
   }
-  if (!may_be_a_death || (negotiation_.has_ended() && !farewell_)) return end_by(fatal);
-  if (!held_) held_ = HeldFailure{std::move(fatal), std::chrono::steady_clock::now() + parts_.death_notice};
+  if (!may_be_a_death || (negotiation_.has_ended() && !completing())) {
+    end_by(fatal);
+    return true;
+  }
+  if (held_) return false;
+  held_ = HeldFailure{std::move(fatal), std::chrono::steady_clock::now() + parts_.death_notice};
+  return true;
 }
 
 // A rank that ends with the group has said why, and that is the cause, not its going.
@@ -261,7 +271,7 @@ void EngineImpl::end_held() {
 // order still took part in items below fatal.sequence and in fatal.rounds rounds; those complete.
 void EngineImpl::ended(const Fatal& fatal) {
   cut_sequence_ = fatal.sequence;
-  farewell_ = fatal.kind == FatalKind::peer_left;
+  if (fatal.kind == FatalKind::peer_left && !fatal.ranks.empty()) farewell_ = fatal.ranks.front();
   const auto error = to_exception(fatal);
   {
     const std::scoped_lock lock(queue_lock_);
@@ -276,7 +286,7 @@ void EngineImpl::ended(const Fatal& fatal) {
     const std::size_t id = rounds->id();
     rounds->poison(error, id < fatal.rounds.size() ? fatal.rounds[id] : 0);
   }
-  if (held_ && !farewell_) end_held();
+  if (held_ && !completing()) end_held();
 }
 
 void EngineImpl::fail_listed_from(std::uint64_t sequence, const std::exception_ptr& error) {
@@ -291,11 +301,12 @@ void EngineImpl::fail_listed_from(std::uint64_t sequence, const std::exception_p
 // calls say from now on: results of a round that has been closed may be missing. Or it is what follows from the end:
 // then that is the cause.
 void EngineImpl::end_the_rest(const Fatal& fatal) {
-  if (std::exchange(farewell_, false)) {
+  if (farewell_) {
     const std::scoped_lock lock(queue_lock_);
-    fatal_ = to_exception(fatal);
-    if (fatal.kind == FatalKind::peer_lost && !fatal.ranks.empty()) lost_rank_ = fatal.ranks.front();
+    if (!cut_off_) fatal_ = to_exception(fatal);
+    if (fatal.kind == FatalKind::peer_lost && !fatal.ranks.empty() && !lost_rank_) lost_rank_ = fatal.ranks.front();
   }
+  cut_off_ = true;
   held_.reset();
   cut_sequence_ = 0;
   const auto error = current_fatal();

@@ -385,9 +385,14 @@ bool EngineImpl::drive(Visitor visitor, const std::function<bool()>& done, std::
 
 void EngineImpl::drive_round(const std::function<bool()>& done, const std::function<Awaited()>& awaited) {
   if (drive_with_warning(done, awaited)) return;
+  const auto judged = [this] {
+    const std::scoped_lock lock(progress_lock_);
+    return !held_;
+  };
+  drive_until(judged, parts_.death_notice);  // what is held is why nothing came
   const std::scoped_lock lock(progress_lock_);
   if (done()) return;
-  if (held_) return end_held();  // which is why nothing came
+  if (held_) return end_held();
   const auto [ranks, what] = awaited();
   const auto text = "rank " + std::to_string(rank()) + " waited " + std::to_string(timeout().count()) + " ms: " + what;
   negotiation_.end({.kind = FatalKind::timeout, .ranks = ranks, .text = text, .sequence = 0, .rounds = {}}, rank());

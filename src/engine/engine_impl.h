@@ -169,7 +169,9 @@ class EngineImpl final : public Engine,
   void end_held();
   void end_by(const Fatal& fatal);
   void fail_unlisted(const std::exception_ptr& error, bool rounds_too);
-  void poison_by(const std::exception_ptr& error);
+  bool poison_by(const std::exception_ptr& error);
+  // Ended by a rank that has left in order, and nothing else has happened: what it had taken part in completes.
+  [[nodiscard]] bool completing() const noexcept { return farewell_.has_value() && !cut_off_; }
   void leave();
   void watch_submission(const std::string& name, Submission& submission, std::chrono::steady_clock::time_point now);
   void watch_submitted(std::chrono::steady_clock::time_point now);
@@ -217,8 +219,8 @@ class EngineImpl final : public Engine,
   std::atomic<std::uint64_t> own_failures_{0};  // of this rank's training code, announced; written under the lock
   const std::function<Awaited()>* awaited_ = nullptr;  // of the round that is being waited for
   std::optional<HeldFailure> held_;
-  bool farewell_ = false;  // ended by a rank that has left in order: what it had taken part in completes, if nothing
-                           // else happens
+  std::optional<Rank> farewell_;        // ended by this rank, which has left in order
+  bool cut_off_ = false;                // ended, and nothing more completes
   std::uint64_t running_sequence_ = 0;  // of the item that is being begun
   std::uint64_t cut_sequence_ = 0;      // ended: items from here on cannot complete
   std::size_t reducers_made_ = 0;

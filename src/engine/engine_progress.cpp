@@ -19,6 +19,18 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kGoodbye = 2s;       // how long a leaving rank tries to say so
 constexpr auto kLastWords = 100ms;  // the same where the group has ended already, and what was said may have no taker
 
+// The item that is being begun, while it is.
+class Begun {
+ public:
+  Begun(std::uint64_t& running, std::uint64_t sequence) : running_(running) { running_ = sequence; }
+  ~Begun() { running_ = 0; }
+  Begun(const Begun&) = delete;
+  Begun& operator=(const Begun&) = delete;
+
+ private:
+  std::uint64_t& running_;
+};
+
 }  // namespace
 
 bool EngineImpl::advance(Visitor visitor) {
@@ -43,9 +55,7 @@ bool EngineImpl::advance(Visitor visitor) {
       moved |= std::exchange(transfers_seen_, parts_.transport->completed()) != parts_.transport->completed();
     }
   } catch (...) {
-    const bool was_held = held_.has_value();
-    poison_by(std::current_exception());
-    moved |= !was_held || !held_;  // else the same again, until it is judged
+    moved |= poison_by(std::current_exception());
   }
   const auto busy = std::count_if(rounds_.begin(), rounds_.end(), [](const auto* rounds) { return rounds->busy(); });
   count_executing();
@@ -54,7 +64,9 @@ bool EngineImpl::advance(Visitor visitor) {
   const bool unsent = control_ && !over && !control_->idle();
   unsent_.store(unsent);
   const int waiting = static_cast<int>(submitted_.size()) + static_cast<int>(busy) + (unsent ? 1 : 0) + (held_ ? 1 : 0);
-  active_.store((over ? static_cast<int>(held_.has_value()) : waiting) + executing_.load());
+  const bool completing_there = completing() && lane_ != nullptr && !lane_->idle();
+  const int after_all = static_cast<int>(held_.has_value() || completing_there);
+  active_.store((over ? after_all : waiting) + executing_.load());
   advancing_.store(before);
   return moved;
 }
@@ -69,7 +81,7 @@ bool EngineImpl::advance_rounds(Visitor visitor) {
 
 void EngineImpl::watch_lane() {
   if (!lane_ || held_) return;
-  negotiation_.has_ended() && !farewell_ ? lane_->settle() : lane_->watch();
+  negotiation_.has_ended() && !completing() ? lane_->settle() : lane_->watch();
 }
 
 bool EngineImpl::drain() {
@@ -187,7 +199,7 @@ void EngineImpl::check_others() {
 
 void EngineImpl::run(Listed& listed) {
   const auto& item = listed.item;
-  running_sequence_ = item.sequence;
+  const Begun begun(running_sequence_, item.sequence);
   auto& first = listed.submissions.front();
   const std::string& name = item.names.front();
   if (item.conflict) {

@@ -1,5 +1,6 @@
 #include "runtime/devices.h"
 
+#include <chrono>
 #include <exception>
 #include <sstream>
 #include <utility>
@@ -44,7 +45,7 @@ struct Found {
   DeviceFacts facts;
 };
 
-void find_device(Found& found, const FindDevices& find, int device) {
+void find_device(Found& found, const FindDevices& find, int device, std::chrono::milliseconds timeout) {
   try {
     found.devices = find();
     const cuda::Runtime& runtime = *found.devices.runtime;
@@ -53,7 +54,7 @@ void find_device(Found& found, const FindDevices& find, int device) {
       found.facts.device = identity.address;
       found.facts.name = identity.name;
       found.facts.memory = identity.memory;
-      kernels::try_out(found.devices.runtime, *found.devices.kernels, device);
+      kernels::try_out(found.devices.runtime, *found.devices.kernels, device, timeout);
     } else {
       found.facts.trouble = "there is no device " + std::to_string(device) + "; " + runtime.describe();
     }
@@ -180,7 +181,7 @@ std::unique_ptr<device::Lane> make_lane(const FindDevices& find, int device, con
   found.facts.host_number = world.placement->cross_rank;
   found.facts.shares = world.config->shared_device;
   found.facts.reduction = world.config->device_reduction;
-  find_device(found, find, device);
+  find_device(found, find, device, world.config->timeout);
   const bool alone = world.placement->size == 1;
   if (alone && !found.facts.trouble.empty()) throw UsageError(found.facts.trouble);
   Reach reach;

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 
 #include <array>
+#include <cctype>
+#include <utility>
 
 #include "multirank/engine/world.h"
 
@@ -157,6 +159,49 @@ TEST(SeveralReducers, ThatOneBackwardOpensEndWhereNobodyHasComeToIt) {
       }
     }
   });
+}
+
+// Rounds that overlap: what a step opens ends in the next one. Given as steps of "open" (small letters) and "finish"
+// (capitals) of reducers a, b, c.
+class Overlapping : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Programs, Overlapping, testing::Values("bAaB", "abAcBC", "abBcAC"));
+
+TEST_P(Overlapping, EndWhatIsOpenAndNothingElse) {
+  const std::string program = GetParam();
+  const std::size_t length = program.size();
+  for (std::size_t bad = 4 * length; bad < 5 * length; ++bad) {
+    SCOPED_TRACE(program + ", fails before call " + std::to_string(bad - 4 * length));
+    run_world(3, patient(), [&](Context& context) {
+      OneBackward all(context);
+      const std::vector<float> ones(100, 1.0F);
+      std::array<bool, 3> open{};
+      const auto call = [&](char what) {
+        const auto which = static_cast<std::size_t>(std::tolower(what) - 'a');
+        auto& reducer = *all.reducers()[which];
+        if (what == std::toupper(what)) {
+          open[which] = false;
+          reducer.finish();
+        } else if (!std::exchange(open[which], true)) {
+          for (const std::size_t index : {1, 0}) reducer.contribute(index, ones.data());
+        }
+      };
+      // What was to come of the step is left out by all after the error, which they get by the call that waits first.
+      std::size_t at = 0;
+      const auto run = [&](std::size_t end) {
+        for (; at < end; ++at) call(program[at % length]);
+      };
+      run(bad);
+      if (context.rank() == 1) {
+        EXPECT_THROW(context.run([] { throw std::runtime_error("bad batch"); }), std::runtime_error);
+      } else {
+        expect_told([&] { context.run([&] { run(bad + length); }); });
+      }
+      open = {};
+      // All begin anew, and are in the same rounds.
+      for (at = 0; at < 3 * length; ++at) call(program[at % length]);
+    });
+    if (HasFailure()) return;
+  }
 }
 
 }  // namespace

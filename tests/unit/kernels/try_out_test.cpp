@@ -9,11 +9,12 @@ namespace kolo::kernels::test {
 namespace {
 
 constexpr cuda::Status kNoKernelImage = 209;
+constexpr std::chrono::seconds kTimeout(20);
 
 using TryOut = Launch;
 
 TEST_F(TryOut, RunsAKernelToItsEnd) {
-  try_out(runtime, image, 1);
+  try_out(runtime, image, 1, kTimeout);
   EXPECT_EQ(device.launches("kolo_scale"), 1);
   EXPECT_EQ(device.queued(), 0U);
 }
@@ -21,7 +22,7 @@ TEST_F(TryOut, RunsAKernelToItsEnd) {
 TEST_F(TryOut, ADeviceThatTheCodeIsNotForIsNamedWithWhatItIsFor) {
   device.fail("launch", kNoKernelImage);
   try {
-    try_out(runtime, image, 1);
+    try_out(runtime, image, 1, kTimeout);
     FAIL() << "no error";
   } catch (const BackendError& error) {
     for (const char* wanted : {"do not run on device 1", "cudaLaunchKernel", "compiled for sm_", "and newer"}) {
@@ -30,9 +31,14 @@ TEST_F(TryOut, ADeviceThatTheCodeIsNotForIsNamedWithWhatItIsFor) {
   }
 }
 
+TEST_F(TryOut, ADeviceThatDoesNotComeToItIsAnError) {
+  device.fail("event_query", cuda::kNotReady, -1);
+  EXPECT_THROW(try_out(runtime, image, 0, std::chrono::milliseconds(20)), BackendError);
+}
+
 TEST_F(TryOut, ABuildWithoutDeviceCodeSaysSo) {
   cuda::KernelImage none(runtime, nullptr);
-  EXPECT_THROW(try_out(runtime, none, 0), UsageError);
+  EXPECT_THROW(try_out(runtime, none, 0, kTimeout), UsageError);
 }
 
 }  // namespace
