@@ -4,7 +4,6 @@
 #include <torch/types.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <optional>
 
@@ -21,7 +20,7 @@ constexpr int kWarmUp = 5, kSteps = 20, kCounted = 4;
 // A loss whose gradients cost next to nothing, so that what is counted is mostly the update.
 class Model {
  public:
-  Model(Context& context, const c10::Device& device, bool with_kolo) : device_(device) {
+  Model(Context& context, const c10::Device& device, bool with_kolo) {
     const auto options = at::TensorOptions().device(device).dtype(at::kFloat);
     NamedTensors named;
     for (const std::int64_t count : resnet50_elements()) {
@@ -47,23 +46,12 @@ class Model {
       sgd_->step();
     }
   }
-  void wait() const { wait_for_all(device_); }
 
  private:
-  c10::Device device_;
   std::vector<at::Tensor> weights_;
   std::shared_ptr<FusedSGD> sgd_;
   std::optional<DistributedOptimizer> distributed_;
 };
-
-// Of the host and the device together, each step behind the one before.
-double milliseconds_a_step(Model& model) {
-  model.wait();
-  const auto begin = std::chrono::steady_clock::now();
-  for (int step = 0; step < kSteps; ++step) model.step();
-  model.wait();
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count() / kSteps;
-}
 
 void print(const char* way, const DeviceWork& work, double step_ms) {
   std::printf("{\"what\": \"launches a step\", \"way\": \"%s\", %s, \"step_ms\": %.3f}\n", way, json_of(work).c_str(),
@@ -81,8 +69,8 @@ void run() {
   }
   std::vector<double> times[2];
   for (int round = 0; round < 5; ++round) {
-    times[0].push_back(milliseconds_a_step(alone));
-    times[1].push_back(milliseconds_a_step(with_kolo));
+    times[0].push_back(milliseconds_a_step(device, kSteps, [&] { alone.step(); }));
+    times[1].push_back(milliseconds_a_step(device, kSteps, [&] { with_kolo.step(); }));
   }
   for (auto& each : times) std::sort(each.begin(), each.end());
   print("without kolo", profile(device, kCounted, [&] { alone.step(); }), times[0][2]);

@@ -3,7 +3,6 @@
 #include <ATen/Functions.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -53,13 +52,8 @@ class Training {
     if (scaler_) scaler_->update();
     optimizer_->zero_grad();
   }
-  // Steps behind each other, the host ahead of the device.
-  double milliseconds_a_step() {
-    wait_for_all(compute_.device);
-    const auto begin = std::chrono::steady_clock::now();
-    for (int step = 0; step < kSteps; ++step) train();
-    wait_for_all(compute_.device);
-    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count() / kSteps;
+  double step_ms() {
+    return milliseconds_a_step(compute_.device, kSteps, [this] { train(); });
   }
   DeviceWork work() {
     return profile(compute_.device, kProfiled, [this] { train(); });
@@ -99,7 +93,7 @@ void run(const imagenet::Options& options, const char* amp, int turns) {
     for (const bool first : {true, false}) {
       const bool with = first == (turn % 2 == 0);
       training.with_kolo(with);
-      times[with].push_back(training.milliseconds_a_step());
+      times[with].push_back(training.step_ms());
     }
     ratios.push_back(times[0].back() / times[1].back());
   }

@@ -4,6 +4,7 @@
 #include <kineto/ActivityType.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
 
+#include <chrono>
 #include <cstdio>
 
 namespace kolo::bench {
@@ -20,6 +21,14 @@ std::string member(const std::string& name, double value) {
 void wait_for_all(const c10::Device& device) {
   const c10::impl::VirtualGuardImpl guard(device.type());
   guard.synchronizeDevice(device.index());
+}
+
+double milliseconds_a_step(const c10::Device& device, int steps, const std::function<void()>& step) {
+  wait_for_all(device);
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < steps; ++i) step();
+  wait_for_all(device);
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count() / steps;
 }
 
 DeviceWork profile(const c10::Device& device, int steps, const std::function<void()>& step) {

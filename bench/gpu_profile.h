@@ -1,5 +1,5 @@
 #pragma once
-// What the device does, counted by torch's profiler.
+// What steps of training take, and what the device does in them, counted by torch's profiler.
 #include <c10/core/Device.h>
 
 #include <functional>
@@ -21,6 +21,9 @@ struct DeviceWork {
 
 // Of `steps` steps, which are run once each. Waits for the device.
 [[nodiscard]] DeviceWork profile(const c10::Device& device, int steps, const std::function<void()>& step);
+
+// Of the host and the device together, for `steps` steps behind each other, the host ahead of the device.
+[[nodiscard]] double milliseconds_a_step(const c10::Device& device, int steps, const std::function<void()>& step);
 
 // Until the device has done all that was enqueued in any stream.
 void wait_for_all(const c10::Device& device);

@@ -2,15 +2,8 @@
 // A bucket in memory of a device, whoever reduces it: what comes in and how the results are handed out.
 #include "device/bucket_memory.h"
 #include "engine/bucket.h"
-#include "kolo/error.h"
 
 namespace kolo::engine {
-
-// This rank's device refused, of which no other rank knows: the group ends with it.
-class DeviceFailure : public BackendError {
- public:
-  using BackendError::BackendError;
-};
 
 class BucketOnDevice : public Bucket {
  public:

@@ -14,12 +14,6 @@
 
 namespace kolo::engine {
 
-// The channel itself fails while something else is waited for: that does not end with the one operation.
-class ChannelFailure : public BackendError {
- public:
-  using BackendError::BackendError;
-};
-
 // Externally synchronized (the engine's progress lock).
 class ControlChannel {
  public:

@@ -5,6 +5,7 @@
 #include "base/deadline.h"
 #include "engine/bucket_on_device.h"
 #include "engine/engine_impl.h"
+#include "engine/group_failure.h"
 #include "engine/message_check.h"
 #include "engine/ready_list.h"
 #include "engine/signature.h"
@@ -153,11 +154,8 @@ bool EngineImpl::run_listed(bool may_wait) {
       run(next);
     } catch (const DamagedMessage&) {
       throw;
-    } catch (const ChannelFailure&) {
+    } catch (const GroupFailure&) {
       listed_.push_front(std::move(next));  // it ends with the group, and as the group does
-      throw;
-    } catch (const DeviceFailure&) {
-      listed_.push_front(std::move(next));
       throw;
     } catch (const BackendError&) {
       // There was no memory, and every rank has been told: nothing but this item has failed.
@@ -184,7 +182,7 @@ void EngineImpl::while_allocating() {
     } catch (const DamagedMessage&) {
       throw;
     } catch (const BackendError& error) {
-      throw ChannelFailure(error.what());
+      throw GroupFailure(error.what());
     }
   }
   if (negotiation_.has_ended() && running_sequence_ >= cut_sequence_) std::rethrow_exception(current_fatal());
@@ -219,7 +217,7 @@ void EngineImpl::start_named(Listed& listed) {
   for (auto& submission : listed.submissions) pending.push_back(std::move(submission.pending));
   try {
     executor_.start(listed.item, pending);
-  } catch (const ChannelFailure&) {
+  } catch (const GroupFailure&) {
     for (std::size_t i = 0; i < pending.size(); ++i) listed.submissions[i].pending = std::move(pending[i]);
     throw;
   }
@@ -228,9 +226,7 @@ void EngineImpl::start_named(Listed& listed) {
 void EngineImpl::run_round(Submission& round, const Item& item) {
   try {
     round.when_listed(item);
-  } catch (const ChannelFailure&) {
-    throw;
-  } catch (const DeviceFailure&) {
+  } catch (const GroupFailure&) {
     throw;
   } catch (...) {
     fail(round.pending, std::current_exception());

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/device_bucket.h"
+#include "engine/group_failure.h"
 #include "engine/host_bucket.h"
 #include "engine/share_bucket.h"
 #include "engine/signature.h"
@@ -318,7 +319,7 @@ std::unique_ptr<Bucket> GradientRounds::make_device_bucket(const PlannedBucket& 
     return std::make_unique<DeviceBucket>(
         DeviceBucketParts{&plan, std::move(communicator), &lane, &host_.counters(), host_.timeout()});
   } catch (const BackendError& error) {
-    throw DeviceFailure(error.what());
+    throw GroupFailure(error.what());
   }
 }
 
@@ -332,10 +333,10 @@ void GradientRounds::freeze(const Item& item) {
   ++generation_;
   try {
     fill_buckets();
-  } catch (const DeviceFailure&) {
+  } catch (const GroupFailure&) {
     throw;
   } catch (const BackendError& error) {  // the peers have their buckets, and wait for this rank's
-    throw DeviceFailure(error.what());
+    throw GroupFailure(error.what());
   }
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "engine/control_channel.h"
+#include "engine/group_failure.h"
 #include "engine/ready_list.h"
 #include "engine/signature.h"
 #include "kolo/error.h"
@@ -25,7 +25,7 @@ void NamedExecutor::start(const Item& item, std::vector<Pending>& pending) {
   try {
     start_operation(running, item);
     warm_ |= running.pending.front().request.kind != RequestKind::barrier;
-  } catch (const ChannelFailure&) {
+  } catch (const GroupFailure&) {
     pending = std::move(running.pending);
     throw;
   } catch (...) {

@@ -39,7 +39,7 @@ class NamedExecutor {
   [[nodiscard]] bool needs_memory(const std::vector<std::string>& names,
                                   const std::vector<const Request*>& requests) const;
   // Starts one item; `pending`, in the item's order of names, is taken over. Where that fails, the Works fail and the
-  // error is thrown; but with a ChannelFailure, which ends the group, `pending` is as it was.
+  // error is thrown; but with a GroupFailure, which ends the group, `pending` is as it was.
   void start(const Item& item, std::vector<Pending>& pending);
   // True when something completed.
   bool advance();

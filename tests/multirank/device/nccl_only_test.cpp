@@ -6,20 +6,13 @@
 #include <thread>
 
 #include "multirank/device/device_world.h"
+#include "multirank/device/gate.h"
 #include "multirank/device/trainer.h"
 
 namespace kolo::test {
 namespace {
 
 using namespace std::chrono_literals;
-
-// Nothing behind it in the stream runs until it is open.
-void hold(DeviceWorld& world, const Stream& stream, const std::atomic<bool>& open) {
-  Operation gate;
-  gate.what = "gate";
-  gate.ready = [&] { return open.load(); };
-  world.device().enqueue(stream.handle, std::move(gate));
-}
 
 TEST(DeviceNccl, IsTakenWhereAllRanksHaveIt) {
   DeviceWorld world({one_host(2)});
@@ -29,19 +22,18 @@ TEST(DeviceNccl, IsTakenWhereAllRanksHaveIt) {
 
 TEST(DeviceNccl, FinishWaitsForHostsAndNotForDevices) {
   DeviceWorld world({one_host(2)});
-  std::atomic<bool> open = false;
+  Gate gate(world.device());
   world.run([&](Context& context) {
     Trainer trainer(world, context);
     auto first = trainer.step(1);
     trainer.synchronize();
     EXPECT_EQ(far_from(1, *first), 0);
-    hold(world, trainer.model.user(), open);
+    gate.put_into(trainer.model.user());
     auto second = trainer.step(2);
     auto third = trainer.step(4);
     EXPECT_EQ(far_from(0, *third), 0) << "not yet";
     context.communicator().barrier(20s);
-    open = true;
-    world.device().changed();
+    gate.open();
     trainer.synchronize();
     EXPECT_EQ(far_from(2, *second), 0);
     EXPECT_EQ(far_from(4, *third), 0);
@@ -91,16 +83,15 @@ TEST(DeviceNccl, WhatFailsAfterARankHasLeftIsAnError) {
   config.coordinator = CoordinatorMode::never;  // nobody looks before the submit() below
   DeviceWorld world({.hosts = one_host(2), .seed = 1, .config = config});
   std::string told;
-  std::atomic<bool> open = false;
+  Gate gate(world.device());
   world.run([&](Context& context) {
     Trainer trainer(world, context);
     trainer.step(1);
     trainer.synchronize();
-    if (context.rank() == 0) hold(world, trainer.model.backward(), open);
+    if (context.rank() == 0) gate.put_into(trainer.model.backward());
     trainer.step(2);
     if (context.rank() == 1) return;
-    open = true;  // the device comes to its end when the host has looked for the last time
-    world.device().changed();
+    gate.open();  // the device comes to its end when the host has looked for the last time
     std::this_thread::sleep_for(300ms);
     world.nccl().break_rank(0, nccl::Result::remote_error, "the link is down");
     const auto end = std::chrono::steady_clock::now() + 20s;

@@ -8,6 +8,7 @@
 
 #include "comm/fake_communicator.h"
 #include "device/solo_communicator.h"
+#include "kolo/error.h"
 #include "support/device/kolo_kernels.h"
 
 namespace kolo::engine {
