@@ -66,6 +66,11 @@ def tests(layout):
     for ranks in (1, 2):
         yield Part(f"training{ranks}", f"training like the CPU, streams and the caching allocator, {ranks} rank(s)",
                    of_ranks(layout, "gpu.training", ranks), 180, with_libraries(layout, ranks))
+    for way, network in (("hierarchical", "tcp"), ("mixed", "tcp"), ("mixed", "mpi"), ("host", "tcp")):
+        yield Part(f"hosts_{way}_{network}", f"the same on 4 ranks of 2 pretended hosts: {way}, {network} between them",
+                   of_ranks(layout, "gpu.training", 4), 240,
+                   {**with_libraries(layout, 4), "PRETENDED_HOSTS": "0011", "KOLO_DEVICE_REDUCTION": way,
+                    "KOLO_NETWORK": network})
     for ranks in (1, 2):
         settings = [f"{key}={value}" for key, value in with_libraries(layout, ranks).items()]
         yield Part(f"trainer{ranks}", f"the trainer's losses are the CPU's; sources and precisions, {ranks} rank(s)",

@@ -48,6 +48,7 @@ def kernel_figures(records):
             if other:
                 yield ratio(what, kolo, other, 1.0)
     for what, ours, way, goal in (("sgd", "kolo", "torch's fused", 1.0), ("adamw", "kolo", "torch's fused", 1.0),
+                                  ("accumulate", "kolo", "torch's add_", None),
                                   ("images", "kolo, with flips", "torch, without", None)):
         kolo, other = one(records, what=what, way=ours), one(records, what=what, way=way)
         if kolo and other:

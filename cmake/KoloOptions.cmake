@@ -29,8 +29,14 @@ endif()
 if(PROJECT_IS_TOP_LEVEL)
   find_program(KOLO_CCACHE ccache)
   if(KOLO_CCACHE)
-    # What it must be told before it keeps results of files that use precompiled headers.
-    set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${KOLO_CCACHE})
+    # What it must be told before it keeps results of files that use precompiled headers, and before one checkout finds
+    # those of another; but with debug information, in which a checkout's path is.
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
+      CCACHE_BASEDIR=${PROJECT_SOURCE_DIR})
+    if(NOT KOLO_SANITIZE AND NOT CMAKE_BUILD_TYPE MATCHES Deb)
+      list(APPEND CMAKE_CXX_COMPILER_LAUNCHER CCACHE_NOHASHDIR=true)
+    endif()
+    list(APPEND CMAKE_CXX_COMPILER_LAUNCHER ${KOLO_CCACHE})
   endif()
 endif()
 if(KOLO_WITH_FUZZERS)

@@ -42,8 +42,10 @@ void add_bucket(List& list, const TableView& table, const BucketSide& side) {
   }
 }
 
-List update_touches(const TableView& table, std::size_t columns) {
+List update_touches(const TableView& table, std::size_t columns, const float* skip = nullptr) {
   List list;
+  add(list, skip, sizeof(*skip), false);
+  if (skip != nullptr && *skip != 0) return list;
   add_table(list, table, columns);
   for (std::size_t column = 0; column < columns; ++column) {
     add_tensors(list, table, column, sizeof(float), column > 0);
@@ -73,6 +75,11 @@ List scale_touches(const ScaleArguments& arguments) {
   return {{arguments.data, arguments.count * size_of(arguments.dtype), true}};
 }
 
+List accumulate_touches(const AccumulateArguments& arguments) {
+  const std::size_t bytes = arguments.count * size_of(arguments.dtype);
+  return {{arguments.sum, bytes, true}, {arguments.addend, bytes, false}};
+}
+
 List find_nonfinite_touches(const FindNonfiniteArguments& arguments) {
   List list = update_touches(arguments.table, 1);
   add(list, arguments.flag, sizeof(*arguments.flag), true);
@@ -80,10 +87,10 @@ List find_nonfinite_touches(const FindNonfiniteArguments& arguments) {
 }
 
 List sgd_touches(const SgdArguments& arguments) {
-  return update_touches(arguments.table, arguments.with_momentum ? 3 : 2);
+  return update_touches(arguments.table, arguments.with_momentum ? 3 : 2, arguments.skip);
 }
 
-List adamw_touches(const AdamwArguments& arguments) { return update_touches(arguments.table, 4); }
+List adamw_touches(const AdamwArguments& arguments) { return update_touches(arguments.table, 4, arguments.skip); }
 
 List images_touches(const ImagesArguments& arguments) {
   const std::size_t values = std::size_t{3} * arguments.images * arguments.height * arguments.width;

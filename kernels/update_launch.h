@@ -20,6 +20,7 @@ struct UpdateLaunch {
   std::span<void* const> addresses;
   double gradient_scale = 1;
   Stream stream;
+  const float* skip = nullptr;  // as in StepBatch
 };
 
 inline void check_update(std::string_view what, std::size_t columns, const UpdateLaunch& launch) {

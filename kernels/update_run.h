@@ -65,6 +65,8 @@ KOLO_HOST_DEVICE void update_run(Arrays<kArrays> arrays, std::size_t count, cons
   update_singly(arrays, count - head - packs * 4, rule, share);
 }
 
+[[nodiscard]] KOLO_HOST_DEVICE inline bool is_skipped(const float* skip) { return skip != nullptr && *skip != 0; }
+
 // Over a table whose columns are the gradients and the arrays; tensors whose gradient is null are left out.
 template <unsigned kArrays, class Rule>
 KOLO_HOST_DEVICE void update_chunks(const TableView& table, const Rule& rule, const Position& at) {

@@ -77,6 +77,7 @@ class Trainer {
       if (whole) validate(record);
       reporter_.epoch(record, options_.epochs);
       if (!options_.checkpoint_dir.empty()) {
+        if (scaler_) position_.scaler = scaler_->state();
         reporter_.note("checkpoint: " + save_snapshot(context_, options_, position_, *model_, *optimizer_));
       }
     }
@@ -217,12 +218,11 @@ void Trainer::update(StepRecord& record) {
   }
   if (scaler_) {
     if (distributed_) {
-      scaler_->step(*distributed_);
+      scaler_->step_async(*distributed_);
     } else {
       scaler_->step(*optimizer_);
     }
     scaler_->update();
-    position_.scaler = scaler_->state();
   } else if (distributed_) {
     distributed_->step();
   } else {

@@ -2,6 +2,8 @@
 // One step of an optimizer over many tensors: its terms, and its launch on a device.
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 
 #include "kolo/stream.h"
@@ -48,6 +50,16 @@ struct StepBatch {
   std::size_t place = 0;
   std::span<const StepTensor> tensors;
   double gradient_scale = 1;  // what gradients are multiplied by, in fp32, before they are used. They stay as they are
+  // One fp32 in the device's memory. Where the device finds it not to be 0 it leaves the step out. Null: it never does.
+  const float* skip = nullptr;
+};
+
+// A number on a device that the host learns later. Waits for nothing, also when it goes.
+class LateValue {
+ public:
+  virtual ~LateValue() = default;
+  // Nothing: the device has not come to it. Throws BackendError.
+  [[nodiscard]] virtual std::optional<float> look() = 0;
 };
 
 // Optimizer steps by kolo's kernels on one device, a batch in one launch. Every operation is rounded to fp32, in the
@@ -64,6 +76,8 @@ class StepLauncher {
   virtual void launch(const StepBatch& batch, const AdamwTerms& terms, Stream stream) = 0;
   // `flag`, in the device's memory, becomes 1.0 if a gradient of the batch is infinite or no number; else it stays.
   virtual void find_nonfinite(const StepBatch& batch, float* flag, Stream stream) = 0;
+  // What is at `value`, in the device's memory, when the device has come to here in `stream`. Goes before this.
+  [[nodiscard]] virtual std::unique_ptr<LateValue> read(const float* value, Stream stream) = 0;
 };
 
 }  // namespace kolo

@@ -70,13 +70,14 @@ Range Ring::range(std::size_t block, std::size_t segment) const {
 
 bool Ring::advance() {
   bool moved = true;
-  while (moved && (received_ < items_ || sent_ < items_)) {
+  while (moved && !complete()) {
     moved = post_receives();
-    moved |= take_received();
+    moved |= take_come();
+    moved |= take_combined();
     moved |= post_sends();
     moved |= reap_sends();
   }
-  return received_ == items_ && sent_ == items_;
+  return complete();
 }
 
 // The allgather receives into memory that the reduce-scatter has sent from, p-1 steps before: that send must be over.
@@ -92,43 +93,39 @@ bool Ring::post_receives() {
   for (; may_receive(posted_); ++posted_, moved = true) {
     const auto [step, segment] = item(posted_);
     const Range elements = range(block_received(step), segment);
-    Flight& flight = receives_[posted_ % kWindow];
     if (elements.size() == 0) continue;
-    std::span<std::byte> into(plan_.data + elements.begin * element_, elements.size() * element_);
-    if (reduces(step)) {
-      flight.scratch.resize(into.size());
-      into = flight.scratch;
-    }
-    flight.transfer = transport_.receive((transport_.rank() + size_ - 1) % size_, tag_, into);
+    const std::size_t slot = posted_ % kWindow;
+    std::span<std::byte> into(at(elements), elements.size() * element_);
+    if (reduces(step)) into = place().room(slot, into.size());
+    receives_[slot] = transport_.receive((transport_.rank() + size_ - 1) % size_, tag_, into);
   }
   return moved;
 }
 
-bool Ring::take_received() {
+bool Ring::take_come() {
   bool moved = false;
-  for (; received_ < posted_; ++received_, moved = true) {
-    Flight& flight = receives_[received_ % kWindow];
-    if (flight.transfer == nullptr) continue;
-    const Item now = item(received_);
-    const std::size_t bytes = range(block_received(now.step), now.segment).size() * element_;
-    if (!has_come(*flight.transfer, bytes, (transport_.rank() + size_ - 1) % size_)) return moved;
-    flight.transfer.reset();
-    if (reduces(now.step)) reduce_received(now, flight.scratch.data());
+  for (; come_ < posted_; ++come_, moved = true) {
+    const std::size_t slot = come_ % kWindow;
+    if (receives_[slot] == nullptr) continue;
+    const auto [step, segment] = item(come_);
+    const Range elements = range(block_received(step), segment);
+    if (!has_come(*receives_[slot], elements.size() * element_, (transport_.rank() + size_ - 1) % size_)) return moved;
+    receives_[slot].reset();
+    if (!reduces(step)) continue;
+    const bool last = step + 2 == static_cast<std::size_t>(size_);
+    place().combine(slot, plan_.reduction, at(elements), elements.size(), {last, size_});
   }
   return moved;
 }
 
-void Ring::prescale(const Range& elements) {
-  prescale_in_place(plan_.reduction, plan_.data + elements.begin * element_, elements.size());
-}
-
-void Ring::reduce_received(const Item& now, const std::byte* received) {
-  const Range elements = range(block_received(now.step), now.segment);
-  prescale(elements);
-  std::byte* const own = plan_.data + elements.begin * element_;
-  const std::byte* const partials[] = {received, own};
-  const bool last = now.step + 2 == static_cast<std::size_t>(size_);
-  combine(plan_.reduction, partials, {&own, 1}, elements.size(), {last, size_});
+bool Ring::take_combined() {
+  bool moved = false;
+  for (; received_ < come_; ++received_, moved = true) {
+    const auto [step, segment] = item(received_);
+    const bool empty = range(block_received(step), segment).size() == 0;
+    if (reduces(step) && !empty && !place().combined(received_ % kWindow)) return moved;
+  }
+  return moved;
 }
 
 bool Ring::post_sends() {
@@ -138,8 +135,8 @@ bool Ring::post_sends() {
     const auto [step, segment] = item(sending_);
     const Range elements = range(block_sent(step), segment);
     if (elements.size() == 0) continue;
-    if (sending_ < segments_ && reduces(step)) prescale(elements);
-    const std::span<const std::byte> data(plan_.data + elements.begin * element_, elements.size() * element_);
+    if (sending_ < segments_ && reduces(step)) place().prescale(plan_.reduction, at(elements), elements.size());
+    const std::span<const std::byte> data(at(elements), elements.size() * element_);
     sends_[sending_ % kWindow] = transport_.send((transport_.rank() + 1) % size_, tag_, data);
   }
   return moved;
@@ -158,6 +155,7 @@ bool Ring::reap_sends() {
 
 std::vector<Rank> Ring::waiting_for() const {
   std::vector<Rank> neighbours;
+  if (received_ < come_) return neighbours;  // for what computes here
   if (received_ < items_) neighbours.push_back((transport_.rank() + size_ - 1) % size_);
   const Rank right = (transport_.rank() + 1) % size_;
   if (sent_ < sending_ && (neighbours.empty() || neighbours.front() != right)) neighbours.push_back(right);

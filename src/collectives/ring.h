@@ -6,6 +6,7 @@
 
 #include "collectives/machine.h"
 #include "collectives/reduction.h"
+#include "collectives/ring_place.h"
 #include "transport/transport.h"
 
 namespace kolo::collectives {
@@ -21,25 +22,26 @@ class Ring {
     std::vector<std::size_t> blocks;  // elements of each rank's block
     Reduction reduction;
     std::size_t segment_bytes = 60 * 1024;
+    RingPlace* place = nullptr;  // borrowed; null: the host
   };
 
   Ring(transport::Transport& transport, transport::Tag tag, Plan plan);
   // Without waiting; true once complete.
   bool advance();
+  // Nothing is on its way, and nothing computed.
+  [[nodiscard]] bool complete() const noexcept { return received_ == items_ && sent_ == items_; }
   [[nodiscard]] std::vector<Rank> waiting_for() const;
 
  private:
-  static constexpr std::size_t kWindow = 4;  // segments in flight each way
+  static constexpr std::size_t kWindow = RingPlace::kSlots;  // segments in flight each way
 
   // Segment `segment` of the block that step `step` moves.
   struct Item {
     std::size_t step;
     std::size_t segment;
   };
-  struct Flight {
-    std::vector<std::byte> scratch;                 // what is received to be reduced
-    std::unique_ptr<transport::Transfer> transfer;  // null: an empty segment, nothing to move; goes before its memory
-  };
+  // Null: an empty segment, nothing to move.
+  using Flight = std::unique_ptr<transport::Transfer>;
 
   [[nodiscard]] Item item(std::size_t index) const { return {first_step_ + index / segments_, index % segments_}; }
   [[nodiscard]] std::size_t block_sent(std::size_t step) const;
@@ -48,11 +50,12 @@ class Ring {
   [[nodiscard]] bool reduces(std::size_t step) const { return step + 1 < static_cast<std::size_t>(size_); }
   [[nodiscard]] bool may_receive(std::size_t index) const;
   bool post_receives();
-  bool take_received();
+  bool take_come();
+  bool take_combined();
   bool post_sends();
   bool reap_sends();
-  void prescale(const Range& range);
-  void reduce_received(const Item& item, const std::byte* received);
+  [[nodiscard]] RingPlace& place() noexcept { return plan_.place == nullptr ? host_ : *plan_.place; }
+  [[nodiscard]] std::byte* at(const Range& elements) const { return plan_.data + elements.begin * element_; }
 
   transport::Transport& transport_;
   transport::Tag tag_;
@@ -65,11 +68,13 @@ class Ring {
   std::size_t first_step_ = 0;
   std::size_t items_ = 0;
   std::size_t posted_ = 0;    // receives posted
-  std::size_t received_ = 0;  // receives completed and worked in
+  std::size_t come_ = 0;      // receives completed
+  std::size_t received_ = 0;  // and worked in
   std::size_t sending_ = 0;   // sends posted
   std::size_t sent_ = 0;      // sends completed
-  std::vector<Flight> receives_{kWindow};
-  std::vector<std::unique_ptr<transport::Transfer>> sends_{kWindow};
+  HostPlace host_;
+  std::vector<Flight> receives_{kWindow};  // go before the rooms they are received into
+  std::vector<Flight> sends_{kWindow};
 };
 
 }  // namespace kolo::collectives

@@ -3,7 +3,7 @@
 //
 //   lane:  [ pack ][ sum ]                     where devices reach all ranks
 //          [ pack ][ fetch ] ... [ put ]       where hosts reduce: what was fetched, when that has come
-//          [ pack ][ gather ] ... [ spread ]   where hosts carry shares between hosts (share_stage.h)
+//          [ pack ][ gather ] ... [ spread ]   where hosts carry shares between hosts (share_crossing.h)
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -45,6 +45,7 @@ class BucketMemory {
   void gather();
   void spread();
   [[nodiscard]] std::span<std::byte> share() noexcept { return share_.of(memory_->data()); }
+  [[nodiscard]] std::shared_ptr<void> owner() const noexcept { return memory_; }  // of share()
   // Copies to and from memory of the host, page-locked and as long as the bucket, which the host leaves alone
   // meanwhile.
   void fetch(std::span<std::byte> host);
@@ -59,7 +60,7 @@ class BucketMemory {
   Lane& lane_;
   BucketShape shape_;
   Share share_;
-  std::unique_ptr<RegisteredBuffer> memory_;  // what lies between gradients, and behind them, stays zero
+  std::shared_ptr<RegisteredBuffer> memory_;  // what lies between gradients, and behind them, stays zero
   kernels::TensorTable table_;
   std::vector<void*> sources_;      // by slot; null: zeros
   std::vector<Stream> streams_;     // of this round's contributions, each once

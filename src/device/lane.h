@@ -8,6 +8,7 @@
 //
 // The host waits for none of it. What it agrees on with the other ranks' hosts, before it enqueues, is in
 // engine/device_bucket.h; how hosts reduce, where devices cannot, in engine/staged_bucket.h.
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -70,6 +71,10 @@ class Lane {
   [[nodiscard]] std::uint64_t take_turn() noexcept { return parts_.gives_turns ? ++turns_ : 0; }
   [[nodiscard]] bool is_turn(std::uint64_t turn) const noexcept { return turn == next_; }
   void end_turn() noexcept { ++next_; }
+  // Those whose buckets take turns. Thread-safe.
+  void add_reducer() noexcept { ++reducers_; }
+  void remove_reducer() noexcept { --reducers_; }
+  [[nodiscard]] bool has_one_reducer() const noexcept { return reducers_ <= 1; }
 
   // Enqueued; watched from now on.
   void keep(std::unique_ptr<Operation> operation) { in_flight_.push_back(std::move(operation)); }
@@ -91,6 +96,7 @@ class Lane {
   cuda::EventPool events_;
   std::uint64_t turns_ = 0;
   std::uint64_t next_ = 1;
+  std::atomic<int> reducers_ = 0;
   std::vector<std::unique_ptr<Operation>> in_flight_;
   struct Retired {
     cuda::Event last;

@@ -2,9 +2,11 @@
 // How gradients of devices reach all ranks.
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "kolo/communicator.h"
+#include "transport/device_transport.h"
 
 namespace kolo::device {
 
@@ -12,7 +14,14 @@ enum class Route {
   devices,            // the lane's communicator is over all ranks
   hosts,              // it is of this rank alone: hosts carry whole buckets (engine/staged_bucket.h)
   shares_by_devices,  // it is over this host's ranks, each of which carries its share of a bucket across, by devices
-  shares_by_hosts,    // the same, but the share goes across through the host's memory (engine/share_bucket.h)
+  shares_by_hosts,    // the same, but the host sees to it that the share goes across (engine/share_bucket.h)
+};
+
+// A network of the hosts that takes memory of devices.
+struct ShareWire {
+  transport::Transport* ranks = nullptr;        // borrowed: of one share, by host
+  transport::DeviceTransport* whole = nullptr;  // of which that is a part
+  transport::Tag tag = 0;                       // for one bucket
 };
 
 // Of the last two: see share.h.
@@ -23,6 +32,9 @@ struct LaneShares {
   // Makes the next communicator over these for memory of the host; null where they are none. All ranks of the world
   // make the same calls in the same order.
   std::function<std::unique_ptr<Communicator>()> between_hosts;
+  // The same for memory of devices; empty: the hosts' network does not take that, and the former is used. None where
+  // they are none.
+  std::function<std::optional<ShareWire>()> between_devices;
 };
 
 }  // namespace kolo::device

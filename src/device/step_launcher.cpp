@@ -1,6 +1,7 @@
 #include "device/step_launcher.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "kernels/adamw.h"
 #include "kernels/find_nonfinite.h"
@@ -24,6 +25,35 @@ void* address_of(const StepTensor& tensor, std::size_t column) {
 }
 
 }  // namespace
+
+class DeviceStepLauncher::Reading final : public LateValue {
+ public:
+  Reading(DeviceStepLauncher& launcher, std::shared_ptr<ReadMemory> memory, Stream stream)
+      : launcher_(launcher), memory_(std::move(memory)), stream_(stream) {}
+  ~Reading() override {
+    if (seen_) {
+      launcher_.spare_.push_back(std::move(memory_));
+    } else {
+      launcher_.retire_(std::move(memory_), stream_);
+    }
+  }
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+
+  [[nodiscard]] std::optional<float> look() override {
+    if (!seen_ && !memory_->come.passed()) return std::nullopt;
+    seen_ = true;
+    float value = 0;
+    std::memcpy(&value, memory_->host.data().data(), sizeof value);
+    return value;
+  }
+
+ private:
+  DeviceStepLauncher& launcher_;
+  std::shared_ptr<ReadMemory> memory_;
+  Stream stream_;
+  bool seen_ = false;
+};
 
 DeviceStepLauncher::~DeviceStepLauncher() {
   for (auto& [key, table] : tables_) let_go(table);
@@ -62,7 +92,7 @@ kernels::UpdateLaunch DeviceStepLauncher::prepare(const StepBatch& batch, std::s
       table.addresses.push_back(tensor.gradient == nullptr ? nullptr : address_of(tensor, column));
     }
   }
-  return {lane_.kernels(), *table.table, table.addresses, batch.gradient_scale, stream};
+  return {lane_.kernels(), *table.table, table.addresses, batch.gradient_scale, stream, batch.skip};
 }
 
 void DeviceStepLauncher::launch(const StepBatch& batch, const SgdTerms& terms, Stream stream) {
@@ -75,6 +105,16 @@ void DeviceStepLauncher::launch(const StepBatch& batch, const AdamwTerms& terms,
 
 void DeviceStepLauncher::find_nonfinite(const StepBatch& batch, float* flag, Stream stream) {
   kernels::find_nonfinite(prepare(batch, 1, stream), flag);
+}
+
+std::unique_ptr<LateValue> DeviceStepLauncher::read(const float* value, Stream stream) {
+  const cuda::DeviceGuard guard(*lane_.runtime(), lane_.device());
+  if (spare_.empty()) spare_.push_back(std::make_shared<ReadMemory>(lane_));
+  auto memory = std::move(spare_.back());
+  spare_.pop_back();
+  cuda::copy(*lane_.runtime(), memory->host.data().data(), value, sizeof(float), stream);
+  memory->come.record(stream);
+  return std::make_unique<Reading>(*this, std::move(memory), stream);
 }
 
 }  // namespace kolo::device

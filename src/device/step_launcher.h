@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/memory.h"
 #include "device/lane.h"
 #include "kernels/update_launch.h"
 #include "kolo/optimizer_step.h"
@@ -27,6 +28,7 @@ class DeviceStepLauncher final : public StepLauncher {
   void launch(const StepBatch& batch, const SgdTerms& terms, Stream stream) override;
   void launch(const StepBatch& batch, const AdamwTerms& terms, Stream stream) override;
   void find_nonfinite(const StepBatch& batch, float* flag, Stream stream) override;
+  [[nodiscard]] std::unique_ptr<LateValue> read(const float* value, Stream stream) override;
 
  private:
   // What the device knows of a place's tensors. Updates and checks have tables of their own, with other columns, so
@@ -41,8 +43,19 @@ class DeviceStepLauncher final : public StepLauncher {
   void fit(Table& table, const StepBatch& batch, std::size_t columns);
   void let_go(Table& table) noexcept;
 
+  // Of a read: made once for each that is under way at a time, because to release page-locked memory is to wait for the
+  // device.
+  struct ReadMemory {
+    explicit ReadMemory(const Lane& lane)
+        : host(lane.runtime(), lane.device(), sizeof(float)), come(lane.runtime(), lane.device()) {}
+    cuda::PinnedBuffer host;
+    cuda::Event come;
+  };
+  class Reading;
+
   Lane& lane_;
   Retire retire_;
+  std::vector<std::shared_ptr<ReadMemory>> spare_;
   std::map<std::pair<std::size_t, bool>, Table> tables_;  // by place, and whether it is for checks
 };
 

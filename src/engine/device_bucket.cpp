@@ -6,7 +6,7 @@ namespace kolo::engine {
 
 DeviceBucket::DeviceBucket(DeviceBucketParts parts)
     : BucketOnDevice(*parts.plan, {parts.lane, parts.timeout}, 1),
-      agreement_(std::move(parts.communicator), parts.counters) {}
+      agreement_(std::move(parts.communicator), *parts.lane, parts.counters) {}
 
 void DeviceBucket::open(std::uint64_t stamp) {
   BucketOnDevice::open(stamp);
@@ -16,15 +16,13 @@ void DeviceBucket::open(std::uint64_t stamp) {
 
 void DeviceBucket::launch(const Reduction& reduction, bool as_void) {
   scale_ = reduction.whole_scale(agreement_.size());
-  turn() = lane().take_turn();
-  agreement_.start(flags(as_void));
+  agreement_.start(flags(as_void), turn(), kVoid);
   state_ = State::launched;
 }
 
 bool DeviceBucket::advance() {
   if (state_ == State::launched && agreement_.advance()) state_ = State::agreed;
-  if (state_ == State::agreed && lane().is_turn(turn())) {
-    lane().end_turn();
+  if (state_ == State::agreed && agreement_.takes_turn()) {
     if (!voided()) {
       const telemetry::Range range("kolo: reduce bucket", plan().bytes);
       memory().pack(scale_);

@@ -7,8 +7,8 @@
 //   host     launch()   --- flags, and rank 0's turn ---   advance(): its turn? enqueue      hand_to(user)
 //   lane                                                   [ pack ][ allreduce ] event ---->  user's stream waits
 //
-// One word more than the others have: rank 0's turn on the lane, 0 from everybody else, so that the OR is the turn.
-// Turns are given where launch() is called, and end in their order: what all ranks enqueue has one order, whatever
+// One word more than the others have: rank 0's turn on the lane, 0 from everybody else, so that the OR is the turn
+// (turn_agreement.h). Turns end in the order in which they are given: what all ranks enqueue has one order, whatever
 // order the flags arrive in, and however many reducers share the device.
 #include <memory>
 

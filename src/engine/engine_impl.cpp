@@ -257,7 +257,10 @@ std::unique_ptr<GradientReducer> EngineImpl::make_reducer(std::vector<GradientIn
     rounds_.push_back(rounds.get());
   }
   rounds->verify();  // also that all ranks have gradients on devices, or none
-  if (on_device) need_lane(device);
+  if (on_device) {
+    need_lane(device);
+    rounds->use_lane();
+  }
   return std::make_unique<ReducerHandle>(*this, std::move(rounds));
 }
 

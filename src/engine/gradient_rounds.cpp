@@ -26,9 +26,15 @@ GradientRounds::GradientRounds(RoundHost& host, std::vector<GradientInfo> table,
 
 GradientRounds::~GradientRounds() {
   host_.forget(*this);  // afterwards no other thread is in advance()
+  if (uses_lane_) host_.lane()->remove_reducer();
   if (in_flight_.load() > 0) host_.bury(std::shared_ptr<Frozen>(std::move(frozen_)));
   let_go(std::move(frozen_));
   let_go(std::move(retired_));
+}
+
+void GradientRounds::use_lane() {
+  host_.lane()->add_reducer();
+  uses_lane_ = true;
 }
 
 // Nobody on the host uses it any more.
@@ -313,8 +319,8 @@ std::unique_ptr<Bucket> GradientRounds::make_device_bucket(const PlannedBucket& 
       return std::make_unique<StagedBucket>(StagedBucketParts{&plan, std::move(reduction), &lane, host_.timeout()});
     }
     if (lane.route() == device::Route::shares_by_hosts) {
-      return std::make_unique<ShareBucket>(ShareBucketParts{
-          &plan, std::move(communicator), lane.shares().between_hosts(), &lane, &host_.counters(), host_.timeout()});
+      return std::make_unique<ShareBucket>(
+          ShareBucketParts{&plan, std::move(communicator), &lane, &host_.counters(), host_.timeout()});
     }
     return std::make_unique<DeviceBucket>(
         DeviceBucketParts{&plan, std::move(communicator), &lane, &host_.counters(), host_.timeout()});

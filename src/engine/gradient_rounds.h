@@ -73,6 +73,8 @@ class GradientRounds final : public GradientReducer {
  public:
   GradientRounds(RoundHost& host, std::vector<GradientInfo> table, RoundSettings settings);
   ~GradientRounds() override;
+  // Its buckets take turns on the lane. REQUIRES: there is one. Once.
+  void use_lane();
 
   // Compares the tables of all ranks; collective.
   void verify();
@@ -149,6 +151,7 @@ class GradientRounds final : public GradientReducer {
   [[nodiscard]] Awaited awaited() const;
 
   RoundHost& host_;
+  bool uses_lane_ = false;
   std::vector<GradientInfo> table_;
   RoundSettings settings_;
   std::unique_ptr<Frozen> frozen_;

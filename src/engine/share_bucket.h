@@ -1,20 +1,18 @@
 #pragma once
 // A bucket in memory of a device, summed inside each host by the devices and between the hosts by the hosts: each of a
-// host's ranks carries its share across (device/share.h), in pieces that are copied out, travel and are copied back at
-// the same time (device/share_stage.h). Every byte crosses the network once for each host, and the link between device
-// and host once for each host in either direction.
+// host's ranks carries its share across (device/share.h, device/share_crossing.h). Every byte crosses the network once
+// for each host, and the link between device and host, or the network's card, once for each host in either direction.
 //
-//   host   launch() -- flags, turn --  its turn?          pieces come, travel, go   -- turn --  its turn? hand_to(user)
+//   host   launch() -- flags, turn --  its turn?             the share crosses      -- turn --  its turn? hand_to(user)
 //   lane                               [ pack ][ gather ]                                       [ spread ]
 //
 // Two turns, as two collectives are enqueued between which the host has to act. Both are agreed as that of a bucket
 // that devices reduce alone (device_bucket.h): flags, between the hosts. The second goes round when all ranks have
 // carried their shares across, so what is enqueued behind it has come everywhere. No turn waits for a later one: what a
 // bucket's second turn needs is what its first has enqueued, and that waits for nothing but enqueued work.
-#include <deque>
 #include <memory>
 
-#include "device/share_stage.h"
+#include "device/share_crossing.h"
 #include "engine/bucket_on_device.h"
 #include "engine/turn_agreement.h"
 
@@ -23,7 +21,6 @@ namespace kolo::engine {
 struct ShareBucketParts {
   const PlannedBucket* plan = nullptr;         // borrowed
   std::unique_ptr<Communicator> communicator;  // this bucket's own, between all ranks
-  std::unique_ptr<Communicator> across;        // the same, between those that have this rank's share; null: it has none
   device::Lane* lane = nullptr;                // borrowed
   telemetry::Counters* counters = nullptr;
   std::chrono::milliseconds timeout{};  // of making its memory
@@ -31,10 +28,7 @@ struct ShareBucketParts {
 
 class ShareBucket final : public BucketOnDevice {
  public:
-  // Small enough for several of them to be under way in a usual bucket, large enough for a link's full speed.
-  static constexpr std::size_t kPieceBytes = std::size_t{512} << 10;
-  static constexpr std::size_t kMostTravelling = 8;  // pieces on the network at a time
-
+  // Takes from the lane what its share crosses by: the same calls on all ranks, in the same order.
   explicit ShareBucket(ShareBucketParts parts);
 
   void open(std::uint64_t stamp) override;
@@ -47,26 +41,14 @@ class ShareBucket final : public BucketOnDevice {
  private:
   [[nodiscard]] std::uint64_t& first_turn() noexcept { return own_word(0); }
   void begin();
-  bool carry();
-  void send(std::size_t piece);
   void agree_again();
 
   TurnAgreement agreement_;
-  std::unique_ptr<Communicator> across_;
-  const std::vector<Rank>& carriers_;  // across_'s ranks, in the world
-  telemetry::Counters* counters_;
-  device::ShareStage stage_;
+  std::unique_ptr<device::ShareCrossing> crossing_;
   double scale_ = 1;
   std::uint64_t second_turn_ = 0;
-  struct Travelling {
-    std::size_t piece = 0;
-    std::unique_ptr<Operation> operation;
-  };
-  std::deque<Travelling> travelling_;
-  std::size_t sent_ = 0;      // pieces
-  std::size_t returned_ = 0;  // pieces
   bool moved_ = false;
-  enum class State { open, launched, agreed, carrying, carried, agreed_again, complete } state_ = State::open;
+  enum class State { open, launched, agreed, crossing, crossed, agreed_again, complete } state_ = State::open;
 };
 
 }  // namespace kolo::engine

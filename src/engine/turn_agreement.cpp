@@ -2,16 +2,43 @@
 
 namespace kolo::engine {
 
-void TurnAgreement::start(FlagWords flags) {
+void TurnAgreement::launch(FlagWords flags) {
   AllreduceOptions options;
   options.flags = flags;
   counters_->launches.add();
   operation_ = communicator_->start(options);
 }
 
+void TurnAgreement::start(FlagWords flags, std::uint64_t& turn, std::uint64_t void_bits) {
+  first_word_ = flags.words.data();
+  void_bits_ = void_bits;
+  turn_ = &turn;
+  turn = lane_.has_one_reducer() ? lane_.take_turn() : 0;
+  launch(flags);
+}
+
+void TurnAgreement::start(std::uint64_t& turn) {
+  first_word_ = nullptr;
+  turn_ = &turn;
+  turn = lane_.take_turn();
+  FlagWords flags;
+  flags.words = {&turn, 1};
+  launch(flags);
+}
+
 bool TurnAgreement::advance() {
   if (!operation_->advance()) return false;
   operation_.reset();
+  const bool flags_only = first_word_ != nullptr && *turn_ == 0;
+  if (!flags_only || (*first_word_ & void_bits_) != 0) return true;
+  start(*turn_);
+  return false;
+}
+
+bool TurnAgreement::takes_turn() noexcept {
+  if (*turn_ == 0) return true;
+  if (!lane_.is_turn(*turn_)) return false;
+  lane_.end_turn();
   return true;
 }
 

@@ -1,9 +1,15 @@
 #pragma once
-// What the hosts agree on before a bucket's collective is enqueued on devices: an allreduce of nothing but flags, in
-// which the lane's turn goes round (device_bucket.h).
+// What the hosts agree on before a bucket's collective is enqueued on devices: an allreduce of nothing but flags, and
+// the lane's turn, which only rank 0 gives (device_bucket.h).
+//
+// Where one reducer alone uses the lane the turn travels with the flags. Where there are several, that could wait for
+// ever: a bucket that some rank hands over in the finish() of the second reducer only would have a turn before one that
+// all wait for in the finish() of the first. So there the turn is given when the flags have come from all ranks, and
+// goes round by itself: whatever has a turn is enqueued by everybody without waiting for anybody.
 #include <memory>
 #include <vector>
 
+#include "device/lane.h"
 #include "kolo/communicator.h"
 #include "telemetry/counters.h"
 
@@ -11,25 +17,38 @@ namespace kolo::engine {
 
 class TurnAgreement {
  public:
-  // `communicator`: a bucket's own, between the hosts. `counters` is borrowed.
-  TurnAgreement(std::unique_ptr<Communicator> communicator, telemetry::Counters* counters)
-      : communicator_(std::move(communicator)), counters_(counters) {}
+  // `communicator`: a bucket's own, between the hosts. `lane` and `counters` are borrowed.
+  TurnAgreement(std::unique_ptr<Communicator> communicator, device::Lane& lane, telemetry::Counters* counters)
+      : communicator_(std::move(communicator)), lane_(lane), counters_(counters) {}
 
   [[nodiscard]] Rank rank() const noexcept { return communicator_->rank(); }
   [[nodiscard]] int size() const noexcept { return communicator_->size(); }
-  // The words stay where they are until it is complete.
-  void start(FlagWords flags);
-  // True once complete. REQUIRES: started since the last time that it was.
+  // On flags, `turn` among them; without a turn where any of `void_bits` is in the first word then. The words stay
+  // where they are until it is complete.
+  void start(FlagWords flags, std::uint64_t& turn, std::uint64_t void_bits);
+  // On a turn, of those who come to this call.
+  void start(std::uint64_t& turn);
+  // True once complete: `turn` is the lane's, or 0 where there is none. REQUIRES: started since the last time that it
+  // was.
   [[nodiscard]] bool advance();
+  // Whether the turn that was agreed on has come, which ends it: what is enqueued now is in everybody's order. At once
+  // where there is none. REQUIRES: complete.
+  [[nodiscard]] bool takes_turn() noexcept;
   // Forgets what was started.
   void reset() noexcept { operation_.reset(); }
   [[nodiscard]] bool moved() noexcept { return communicator_->moved(); }
   [[nodiscard]] std::vector<Rank> waiting_for() const;
 
  private:
+  void launch(FlagWords flags);
+
   std::unique_ptr<Communicator> communicator_;
+  device::Lane& lane_;
   telemetry::Counters* counters_;
   std::unique_ptr<Operation> operation_;
+  const std::uint64_t* first_word_ = nullptr;  // of flags
+  std::uint64_t void_bits_ = 0;
+  std::uint64_t* turn_ = nullptr;
 };
 
 }  // namespace kolo::engine

@@ -111,6 +111,10 @@ constexpr std::string_view kNcclRegistrationMeaning =
     "2.29.7), each rank's buffers (buffer; NCCL 2.19), nothing (off); windows where all ranks are on one host and have "
     "GPUs of their own, as only there NCCL's allreduce makes use of them, else buffers (auto). The same on all ranks.";
 
+constexpr std::string_view kCudaAwareMpiMeaning =
+    "Whether messages between hosts go straight from and into memory of GPUs, with KOLO_DEVICE_REDUCTION=mixed, where "
+    "the hosts' network is an MPI that takes it on all ranks. Else, and with off, through memory of the host.";
+
 constexpr ConfigRow kRows[] = {
     {"KOLO_BUCKET_BYTES", "1K to 4G",
      "Size at which a bucket or fusion buffer is closed. Larger: fewer operations; smaller: an earlier start.",
@@ -151,6 +155,8 @@ constexpr ConfigRow kRows[] = {
     {"KOLO_DEVICE_REDUCTION", "auto, nccl, host, hierarchical, mixed", kDeviceReductionMeaning,
      parse_enum<&Config::device_reduction, kDeviceReductions>,
      print_enum<&Config::device_reduction, kDeviceReductions>},
+    {"KOLO_CUDA_AWARE_MPI", "off, on", kCudaAwareMpiMeaning, parse_enum<&Config::cuda_aware_mpi, kSwitch>,
+     print_enum<&Config::cuda_aware_mpi, kSwitch>},
     {"KOLO_SHARED_DEVICE", "off, on",
      "Whether ranks may share a GPU (on): for tests, over sockets and slowly. Otherwise it is an error on all ranks.",
      parse_enum<&Config::shared_device, kSwitch>, print_enum<&Config::shared_device, kSwitch>},

@@ -53,6 +53,7 @@ std::unique_ptr<Context::Parts> runtime::make_process_parts(Config config,
   for (auto* wires : {&parts->user_wires, &parts->engine_wires}) {
     *wires = make_process_wires(*parts->bootstrap, mpi_comm, parts->counters, parts->config);
   }
+  connect_devices(parts->engine_wires, *parts->bootstrap, mpi_comm, parts->counters, parts->config);
   parts->bootstrap->set_while_waiting({});  // it outlives the monitor
   return parts;
 }
@@ -75,7 +76,8 @@ std::vector<std::unique_ptr<Context>> Context::create_local(const std::vector<in
 }
 
 std::vector<std::unique_ptr<Context>> runtime::make_local(const std::vector<int>& hosts, const Config& config,
-                                                          const FindDevices& find_devices) {
+                                                          const FindDevices& find_devices,
+                                                          DeviceTransports between_devices) {
   using Parts = Context::Parts;
   auto bootstraps = cluster::make_inproc_bootstrap(hosts);
   std::vector<std::unique_ptr<Parts>> all;
@@ -91,6 +93,9 @@ std::vector<std::unique_ptr<Context>> runtime::make_local(const std::vector<int>
     auto made = runtime::make_thread_wires(ranks);
     for (std::size_t r = 0; r < all.size(); ++r) (*all[r]).*wires = std::move(made[r]);
   }
+  for (std::size_t r = 0; r < between_devices.size(); ++r) {
+    all[r]->engine_wires.between_devices = std::move(between_devices[r]);
+  }
   measure_together(all);
   std::vector<std::unique_ptr<Context>> contexts;
   for (auto& parts : all) contexts.push_back(std::make_unique<Context>(std::move(parts)));
@@ -102,6 +107,7 @@ void Context::Parts::start() {
   for (auto* wires : {&user_wires, &engine_wires}) {
     if (watch) watch->look_after(wires->transport.get(), wires->memory.get());
   }
+  if (watch) watch->look_after(engine_wires.between_devices.get(), nullptr);
   measure_costs();
   if (user_wires.costs.measured && bootstrap->placement().rank == 0) logger.info(comm::describe(user_wires.costs));
   communicator = runtime::make_communicator(user_wires, config, counters);
@@ -121,6 +127,9 @@ void Context::Parts::start() {
   parts.make_lane = [this](int device) {
     runtime::LaneWorld world{&bootstrap->placement(), &config, engine.get(), &logger, &engine_wires};
     world.between_hosts = [this] { return runtime::make_share_communicator(engine_wires, config, counters); };
+    if (engine_wires.between_devices != nullptr) {
+      world.between_devices = [this] { return runtime::make_share_wire(engine_wires); };
+    }
     world.check_peers = [this] { engine->check_others(); };
     return runtime::make_lane(find_devices, device, world);
   };

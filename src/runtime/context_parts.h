@@ -42,9 +42,11 @@ namespace runtime {
                                                                  std::unique_ptr<cluster::Bootstrap> bootstrap,
                                                                  const void* mpi_comm);
 
-// Context::create_local(), with devices that somebody else finds.
+using DeviceTransports = std::vector<std::unique_ptr<transport::DeviceTransport>>;  // by rank
+// Context::create_local(), with devices that somebody else finds, and perhaps a network between them.
 [[nodiscard]] std::vector<std::unique_ptr<Context>> make_local(const std::vector<int>& hosts, const Config& config,
-                                                               const FindDevices& find_devices);
+                                                               const FindDevices& find_devices,
+                                                               DeviceTransports between_devices = {});
 
 }  // namespace runtime
 }  // namespace kolo

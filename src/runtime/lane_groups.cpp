@@ -4,7 +4,8 @@
 #include <exception>
 
 #include "base/fields.h"
-#include "engine/share_bucket.h"
+#include "device/ring_crossing.h"
+#include "device/staged_crossing.h"
 #include "kolo/error.h"
 #include "transport/mpi_device_memory.h"
 
@@ -51,9 +52,11 @@ std::string network_text(Way way) {
   if (way == Way::tcp) return "TCP";
   const auto aware = transport::mpi_takes_device_memory();
   if (!aware) return "MPI (which does not say whether it takes memory of devices)";
-  return *aware ? "MPI (which takes memory of devices; the sums need it in the host's)"
+  return *aware ? "MPI (which takes memory of devices here, but not on all ranks, or must not: KOLO_CUDA_AWARE_MPI)"
                 : "MPI (which takes no memory of devices)";
 }
+
+std::string in_kib(std::size_t bytes) { return std::to_string(bytes >> 10) + " KiB"; }
 
 }  // namespace
 
@@ -81,8 +84,12 @@ std::string describe_steps(const Wires& wires, device::Route route) {
                      " hosts; between them " + std::to_string(shares) + (shares == 1 ? " share" : " shares") +
                      " of each bucket, by ";
   if (route == device::Route::shares_by_devices) return text + "NCCL";
+  if (wires.between_devices != nullptr) {
+    return text + "a ring over MPI, which takes memory of devices, in segments of " +
+           in_kib(device::RingCrossing::kSegmentBytes);
+  }
   return text + "the hosts over " + network_text(wires.way) + ", through page-locked memory in pieces of " +
-         std::to_string(engine::ShareBucket::kPieceBytes >> 10) + " KiB";
+         in_kib(device::StagedCrossing::kPieceBytes);
 }
 
 }  // namespace kolo::runtime

@@ -80,10 +80,11 @@ at::Tensor FusedAdamW::step(LossClosure closure) {
     check(static_cast<const AdamWOptions&>(param_groups_[number].options()), number);
   }
   at::Tensor loss = loss_of(closure);
+  counted_.clear();
   for (std::size_t number = 0; number < param_groups_.size(); ++number) {
     const auto& group = param_groups_[number];
     const AdamwRule rule(static_cast<const AdamWOptions&>(group.options()));
-    GroupUpdate update(rule, group.params(), {launcher(), gradient_scale(), number});
+    GroupUpdate update(rule, group.params(), {launcher(), gradient_scale(), number, skip()});
     for (std::size_t i = 0; i < group.params().size(); ++i) {
       const at::Tensor& weight = group.params()[i];
       if (!weight.grad().defined()) continue;
@@ -97,11 +98,19 @@ at::Tensor FusedAdamW::step(LossClosure closure) {
       }
       auto& mine = static_cast<AdamWParamState&>(*state);
       mine.step(mine.step() + 1);
+      counted_.push_back(weight);
       update.add(i, {weight, weight.grad(), mine.exp_avg(), mine.exp_avg_sq()}, mine.step());
     }
     update.run();
   }
   return loss;
+}
+
+void FusedAdamW::undo() {
+  for (const at::Tensor& weight : std::exchange(counted_, {})) {
+    auto& state = static_cast<AdamWParamState&>(*state_.at(weight.unsafeGetTensorImpl()));
+    state.step(state.step() - 1);
+  }
 }
 
 }  // namespace kolo

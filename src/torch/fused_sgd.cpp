@@ -68,11 +68,12 @@ class SgdRule final : public UpdateRule {
 at::Tensor FusedSGD::step(LossClosure closure) {
   const c10::NoGradGuard no_grad;
   at::Tensor loss = loss_of(closure);
+  begun_.clear();
   for (std::size_t number = 0; number < param_groups_.size(); ++number) {
     const auto& group = param_groups_[number];
     const auto& options = static_cast<const SGDOptions&>(group.options());
     const SgdRule rule(options);
-    GroupUpdate update(rule, group.params(), {launcher(), gradient_scale(), number});
+    GroupUpdate update(rule, group.params(), {launcher(), gradient_scale(), number, skip()});
     for (std::size_t i = 0; i < group.params().size(); ++i) {
       const at::Tensor& weight = group.params()[i];
       if (!weight.grad().defined()) continue;
@@ -86,12 +87,17 @@ at::Tensor FusedSGD::step(LossClosure closure) {
         auto fresh = std::make_unique<SGDParamState>();
         fresh->momentum_buffer(at::empty_like(weight));
         state = std::move(fresh);
+        begun_.push_back(weight);
       }
       update.add(i, {weight, weight.grad(), static_cast<SGDParamState&>(*state).momentum_buffer(), {}}, first ? 1 : 2);
     }
     update.run();
   }
   return loss;
+}
+
+void FusedSGD::undo() {
+  for (const at::Tensor& weight : std::exchange(begun_, {})) state_.erase(weight.unsafeGetTensorImpl());
 }
 
 }  // namespace kolo

@@ -6,18 +6,23 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <utility>
 
 #include "kolo/error.h"
 #include "kolo/torch/fused_optimizer.h"
 #include "kolo/torch/ops.h"
+#include "torch/overflow_vote.h"
 
 namespace kolo {
 namespace {
+
+constexpr std::chrono::microseconds kNap{20};
 
 void check(const GradScalerOptions& options) {
   // Negated, so that what is not a number is refused too.
@@ -61,10 +66,24 @@ void GradScaler::load(const State& state) {
     throw UsageError("GradScaler: the scale must be positive and finite, not " + std::to_string(state.scale));
   }
   if (state.good_steps < 0) throw UsageError("GradScaler: good_steps must not be negative");
+  late_.clear();
+  late_update_ = false;
   state_ = state;
 }
 
-at::Tensor GradScaler::scale(const at::Tensor& loss) const { return loss.mul(state_.scale); }
+GradScaler::~GradScaler() = default;
+GradScaler::GradScaler(GradScaler&&) noexcept = default;
+GradScaler& GradScaler::operator=(GradScaler&&) noexcept = default;
+
+at::Tensor GradScaler::scale(const at::Tensor& loss) {
+  settle();
+  return loss.mul(state_.scale);
+}
+
+const GradScaler::State& GradScaler::state() {
+  settle();
+  return state_;
+}
 
 void GradScaler::unscale(torch::optim::Optimizer& optimizer, Stage& stage) const {
   const c10::NoGradGuard no_grad;
@@ -80,6 +99,7 @@ void GradScaler::unscale(torch::optim::Optimizer& optimizer, Stage& stage) const
 }
 
 void GradScaler::unscale_(torch::optim::Optimizer& optimizer) {
+  settle();
   Stage& stage = stages_[&optimizer];
   if (stage.stepped) throw UsageError("GradScaler: unscale_() after step() of the same optimizer; call update() first");
   if (stage.unscaled) throw UsageError("GradScaler: unscale_() a second time since update()");
@@ -111,46 +131,119 @@ bool GradScaler::search(torch::optim::Optimizer& optimizer, Stage& stage) {
   return true;
 }
 
-GradScaler::Stage& GradScaler::stage_for_step(torch::optim::Optimizer& optimizer) {
+// Of a step that begins.
+GradScaler::Stage& GradScaler::stage_of(torch::optim::Optimizer& optimizer) {
+  settle();
   Stage& stage = stages_[&optimizer];
   if (stage.stepped) throw UsageError("GradScaler: step() a second time since update()");
-  if (!stage.unscaled && !search(optimizer, stage)) unscale(optimizer, stage);
   return stage;
+}
+
+bool GradScaler::on_any_rank(bool here) const {
+  if (context_ == nullptr || context_->size() == 1) return here;
+  return allreduce_metrics(*context_, {here ? 1.0 : 0.0}, "kolo/grad_scaler", ReduceOp::max)[0] != 0;
+}
+
+// Where a rank has failed the step is over.
+template <class Decision>
+auto GradScaler::or_forget(torch::optim::Optimizer& optimizer, const Decision& decision) {
+  try {
+    return decision();
+  } catch (...) {
+    stages_.erase(&optimizer);
+    throw;
+  }
 }
 
 bool GradScaler::overflowed(const Stage& stage) const {
   double here = 0;
   for (const auto& overflow : stage.overflows) here = std::max(here, overflow.item<double>());  // waits for the device
-  if (context_ == nullptr || context_->size() == 1) return here != 0;
-  return allreduce_metrics(*context_, {here}, "kolo/grad_scaler", ReduceOp::max)[0] != 0;
+  return on_any_rank(here != 0);
 }
 
 // Whether this step is taken.
 bool GradScaler::decide(torch::optim::Optimizer& optimizer) {
-  Stage& stage = stage_for_step(optimizer);
-  bool overflow = false;
-  try {
-    overflow = overflowed(stage);
-  } catch (...) {  // a rank that failed: this step is over
-    stages_.erase(&optimizer);
-    throw;
-  }
+  Stage& stage = stage_of(optimizer);
+  if (!stage.unscaled && !search(optimizer, stage)) unscale(optimizer, stage);
+  const bool overflow = or_forget(optimizer, [&] { return overflowed(stage); });
   stage.stepped = true;
   overflow_ |= overflow;
   return !overflow;
 }
 
-// `step` updates the weights.
+// `step` updates the weights, unless the device finds at `skip` that it is to leave them.
 template <class Step>
-void GradScaler::take(torch::optim::Optimizer& optimizer, const Step& step) {
+void GradScaler::take(torch::optim::Optimizer& optimizer, const Step& step, const float* skip) {
   auto* const fused = dynamic_cast<FusedOptimizer*>(&optimizer);
   if (fused == nullptr || !stages_[&optimizer].in_update) return step();
   struct Scaled {
     FusedOptimizer& optimizer;
-    ~Scaled() { optimizer.set_gradient_scale(1); }
+    ~Scaled() {
+      optimizer.set_gradient_scale(1);
+      optimizer.set_skip(nullptr);
+    }
   } scaled{*fused};
   fused->set_gradient_scale(1 / state_.scale);
+  fused->set_skip(skip);
   step();
+}
+
+// Agreed on once: ranks that went different ways would wait for each other.
+OverflowVote* GradScaler::vote_of(torch::optim::Optimizer& optimizer) {
+  auto* const fused = dynamic_cast<FusedOptimizer*>(&optimizer);
+  const auto known = votes_.find(&optimizer);
+  if (known != votes_.end()) {
+    if (known->second != nullptr && !fused->launches_all() && !gradients_of(optimizer).empty()) {
+      throw UsageError("GradScaler: step_async() of gradients that kolo's kernels do not all take, unlike before");
+    }
+    return known->second.get();
+  }
+  const bool can = fused != nullptr && fused->launches_all();
+  std::unique_ptr<OverflowVote> vote;
+  if (!on_any_rank(!can)) {
+    vote = std::make_unique<OverflowVote>(context_, *fused, gradients_of(optimizer).front().tensors.front());
+  }
+  return (votes_[&optimizer] = std::move(vote)).get();
+}
+
+void GradScaler::step_async(DistributedOptimizer& distributed) {
+  close_round(distributed);
+  torch::optim::Optimizer& optimizer = distributed.optimizer();
+  Stage& stage = stage_of(optimizer);
+  OverflowVote* const vote = stage.unscaled ? nullptr : vote_of(optimizer);
+  if (vote == nullptr) {
+    step(distributed);
+    return;
+  }
+  auto& fused = dynamic_cast<FusedOptimizer&>(optimizer);
+  const auto launcher = fused.shared_launcher();
+  const float* const overflow = or_forget(optimizer, [&] { return vote->take(fused); });
+  stage.stepped = stage.in_update = true;
+  take(
+      optimizer, [&] { distributed.step(); }, overflow);
+  late_.push_back({launcher, launcher->read(overflow, vote->stream()), distributed.watch_optimizer()});
+}
+
+// Waits for what step_async() has left to the device.
+void GradScaler::settle() {
+  if (!late_update_) return;
+  const auto late = std::exchange(late_, {});
+  late_update_ = false;
+  using Clock = std::chrono::steady_clock;
+  const auto deadline = Clock::now() + (context_ == nullptr ? Config().timeout : context_->config().timeout);
+  for (const Late& each : late) {
+    auto overflow = each.overflow->look();
+    for (; !overflow; overflow = each.overflow->look()) {
+      if (Clock::now() > deadline)
+        throw TimeoutError({}, "GradScaler: this rank's device has not come to the end of a step");
+      std::this_thread::sleep_for(kNap);
+    }
+    if (*overflow == 0) continue;
+    overflow_ = true;
+    const auto optimizer = each.optimizer.lock();
+    if (auto* const fused = dynamic_cast<FusedOptimizer*>(optimizer.get()); fused != nullptr) fused->undo();
+  }
+  change_scale();
 }
 
 bool GradScaler::step(torch::optim::Optimizer& optimizer) {
@@ -173,6 +266,12 @@ void GradScaler::update() {
   bool stepped = false;
   for (const auto& [optimizer, stage] : stages_) stepped |= stage.stepped;
   if (!stepped) throw UsageError("GradScaler: update() without a step() before it");
+  stages_.clear();
+  late_update_ = !late_.empty();
+  if (!late_update_) change_scale();
+}
+
+void GradScaler::change_scale() {
   if (overflow_) {
     // Below, 1/scale would be infinite in fp32.
     const double smallest = std::numeric_limits<float>::min();
@@ -182,7 +281,6 @@ void GradScaler::update() {
     const double grown = state_.scale * options_.growth_factor;
     state_ = {grown <= std::numeric_limits<float>::max() ? grown : state_.scale, 0};
   }
-  stages_.clear();
   overflow_ = false;
 }
 

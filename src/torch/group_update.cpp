@@ -2,6 +2,9 @@
 
 #include <ATen/Parallel.h>
 
+#include <string>
+
+#include "kolo/error.h"
 #include "torch/torch_device.h"
 
 namespace kolo {
@@ -65,6 +68,10 @@ void GroupUpdate::add(std::size_t index, Updated tensors, std::int64_t number) {
     weight.unsafeGetTensorImpl()->bump_version();
     return;
   }
+  if (where_.skip != nullptr) {
+    throw UsageError("an optimizer's step that the device decides on: tensor " + std::to_string(index) + " of group " +
+                     std::to_string(where_.group) + " is not one that kolo's kernels update; use GradScaler::step()");
+  }
   if (where_.gradient_scale != 1) tensors.gradient = tensors.gradient.mul(where_.gradient_scale);
   const auto type = weight.scalar_type();
   if (flat && !weight.is_cpu()) {
@@ -83,7 +90,7 @@ void GroupUpdate::add(std::size_t index, Updated tensors, std::int64_t number) {
 
 void GroupUpdate::run() {
   for (const auto& [number, tensors] : launched_) {
-    rule_.launch(*where_.launcher, {where_.group, tensors, where_.gradient_scale}, number,
+    rule_.launch(*where_.launcher, {where_.group, tensors, where_.gradient_scale, where_.skip}, number,
                  to_stream(current_stream(*launched_on_)));
   }
   for (const auto& [kind, list] : by_torch_) rule_.by_torch(list, std::get<std::int64_t>(kind));

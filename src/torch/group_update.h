@@ -68,6 +68,7 @@ class GroupUpdate {
     StepLauncher* launcher = nullptr;  // null: none
     double gradient_scale = 1;         // as in StepBatch
     std::size_t group = 0;             // its number, and its place with the launcher
+    const float* skip = nullptr;       // as in StepBatch
   };
   GroupUpdate(const UpdateRule& rule, const std::vector<at::Tensor>& parameters, const Where& where)
       : rule_(rule), parameters_(parameters), where_(where) {}

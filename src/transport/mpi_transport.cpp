@@ -31,6 +31,7 @@
 #include "cluster/mpi_runtime.h"
 #include "kolo/error.h"
 #include "transport/mpi_pieces.h"
+#include "transport/mpi_tags.h"
 
 namespace kolo::transport {
 namespace {
@@ -143,7 +144,7 @@ class MpiTransport final : public Transport {
   cluster::MpiComm comm_;
   telemetry::Counters& counters_;
   std::size_t piece_bytes_;
-  Tag last_tag_ = 0;
+  Tag last_tag_;
   std::map<Key, Channel> channels_;  // no `waiting` is empty
   std::map<Key, Channel>::node_type spare_channel_;
   // Everything incomplete, abandoned or not, side by side.
@@ -175,13 +176,10 @@ bool MpiTransfer::test() {
 }
 
 MpiTransport::MpiTransport(const void* handle, telemetry::Counters& counters, std::size_t piece_bytes)
-    : comm_(handle, base::Deadline(cluster::kBootstrapTimeout)), counters_(counters), piece_bytes_(piece_bytes) {
-  const MpiTurn turn;
-  int found = 0;
-  int* upper_bound = nullptr;
-  check_mpi(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, static_cast<void*>(&upper_bound), &found), "MPI_TAG_UB");
-  last_tag_ = found == 0 ? 32767 : static_cast<Tag>(std::clamp(*upper_bound, 32767, static_cast<int>(kLastTag)));
-}
+    : comm_(handle, base::Deadline(cluster::kBootstrapTimeout)),
+      counters_(counters),
+      piece_bytes_(piece_bytes),
+      last_tag_(last_mpi_tag()) {}
 
 std::unique_ptr<Transfer> MpiTransport::send(Rank to, Tag tag, std::span<const std::byte> data) {
   auto state = std::make_shared<MpiSend>();

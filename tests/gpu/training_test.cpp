@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "gpu/torch_gpu.h"
+#include "gpu/training_context.h"
 #include "training/equivalence.h"
 
 namespace kolo::test {
@@ -48,7 +49,7 @@ History train_on(const c10::Device& device, Context& context, const Case& c) {
 class GpuTraining : public testing::TestWithParam<Case> {};
 
 TEST_P(GpuTraining, EndsWhereTheCpuEnds) {
-  const auto context = Context::create();
+  const auto context = training_context();
   const c10::Device device = training_device(*context);
   exact_arithmetic();
   const History history = train_on(device, *context, GetParam());

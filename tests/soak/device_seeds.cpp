@@ -17,10 +17,11 @@ void check_schedule(std::uint32_t seed) {
   options.config.device_reduction = kReductions[random() % 4];
   if (device_reductions().size() == 1) options.config.device_reduction = DeviceReduction::host;  // there is no NCCL
   const auto ranks = 2 + random() % 3;
-  const bool several_hosts = random() % 2 == 0;
+  const auto ranks_of_a_host = 1 + random() % 4;
   for (std::uint_fast32_t rank = 0; rank < ranks; ++rank) {
-    options.hosts.push_back(several_hosts ? static_cast<int>(rank / 2) : 0);
+    options.hosts.push_back(static_cast<int>(rank / ranks_of_a_host));
   }
+  options.network_takes_devices = random() % 2 == 0;
   const unsigned missing = random() % 2 == 0 ? 0 : static_cast<unsigned>(random() % 6);
   check_training(options, {.seed = seed, .side_stream = random() % 2 == 0, .missing = missing});
 }

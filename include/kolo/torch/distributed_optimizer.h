@@ -100,6 +100,7 @@ class DistributedOptimizer {
   void detach() noexcept;
 
   [[nodiscard]] torch::optim::Optimizer& optimizer() noexcept { return *optimizer_; }
+  [[nodiscard]] std::weak_ptr<torch::optim::Optimizer> watch_optimizer() const noexcept { return optimizer_; }
 
  private:
   std::shared_ptr<torch::optim::Optimizer> optimizer_;

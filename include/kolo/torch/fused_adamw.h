@@ -2,6 +2,8 @@
 // torch::optim::AdamW in one pass over the memory.
 #include <torch/optim/adamw.h>
 
+#include <vector>
+
 #include "kolo/torch/fused_optimizer.h"
 
 namespace kolo {
@@ -14,9 +16,12 @@ class FusedAdamW : public torch::optim::AdamW, public FusedOptimizer {
  public:
   using torch::optim::AdamW::AdamW;
   at::Tensor step(LossClosure closure = nullptr) override;
+  void undo() override;
 
  private:
   [[nodiscard]] const torch::optim::Optimizer& optimizer() const noexcept override { return *this; }
+
+  std::vector<at::Tensor> counted_;  // weights that took part in the last step()
 };
 
 }  // namespace kolo

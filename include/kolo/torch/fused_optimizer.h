@@ -25,11 +25,19 @@ class FusedOptimizer {
   void find_nonfinite(const at::Tensor& flag);
   // What step() multiplies gradients by before it uses them; they stay as they are.
   void set_gradient_scale(double scale) noexcept { gradient_scale_ = scale; }
+  // One fp32 on the launcher's device, or null: the device leaves a step() out where it finds it not to be 0. Such a
+  // step() throws UsageError where it has a tensor that the launcher does not take.
+  void set_skip(const float* skip) noexcept { skip_ = skip; }
+  // The device has left the last step() out: what it noted (first momenta, the number of steps) is taken back.
+  virtual void undo() = 0;
+  // As it was given. Values that it reads go before it.
+  [[nodiscard]] const std::shared_ptr<StepLauncher>& shared_launcher() const noexcept { return launcher_; }
 
  protected:
   FusedOptimizer() = default;
   [[nodiscard]] StepLauncher* launcher() const noexcept { return launcher_.get(); }
   [[nodiscard]] double gradient_scale() const noexcept { return gradient_scale_; }
+  [[nodiscard]] const float* skip() const noexcept { return skip_; }
   // What the closure of a step() returns, run with gradients; undefined where there is none.
   [[nodiscard]] static at::Tensor loss_of(const torch::optim::Optimizer::LossClosure& closure);
 
@@ -38,6 +46,7 @@ class FusedOptimizer {
 
   std::shared_ptr<StepLauncher> launcher_;
   double gradient_scale_ = 1;
+  const float* skip_ = nullptr;
 };
 
 }  // namespace kolo

@@ -2,6 +2,8 @@
 // torch::optim::SGD in one pass over the memory.
 #include <torch/optim/sgd.h>
 
+#include <vector>
+
 #include "kolo/torch/fused_optimizer.h"
 
 namespace kolo {
@@ -19,9 +21,12 @@ class FusedSGD : public torch::optim::SGD, public FusedOptimizer {
  public:
   using torch::optim::SGD::SGD;
   at::Tensor step(LossClosure closure = nullptr) override;
+  void undo() override;
 
  private:
   [[nodiscard]] const torch::optim::Optimizer& optimizer() const noexcept override { return *this; }
+
+  std::vector<at::Tensor> begun_;  // weights whose momenta began in the last step()
 };
 
 }  // namespace kolo

@@ -5,13 +5,17 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "kolo/context.h"
+#include "kolo/optimizer_step.h"
 #include "kolo/torch/distributed_optimizer.h"
 
 namespace kolo {
+
+class OverflowVote;
 
 // Must be equal on all ranks.
 struct GradScalerOptions {
@@ -46,6 +50,11 @@ struct GradScalerOptions {
 // know, which is no more than without ranks; then the flag goes round between the hosts, some microseconds, on
 // the engine's named channel.
 //
+// step_async() does not wait for the device: where such an optimizer steps in a DistributedOptimizer, the device itself
+// leaves the update out when a gradient of any rank is not finite, and the host learns of it when it needs the next
+// scale, in scale() or state(). By then the next forward pass is enqueued, so the device never idles. The flags are
+// summed over ranks as one more gradient, by what reduces gradients. Everywhere else it is step().
+//
 // After an error the next step begins anew: what was noted of a DistributedOptimizer's round that failed is forgotten
 // with it.
 //
@@ -55,8 +64,11 @@ class GradScaler {
   explicit GradScaler(Context& context, const GradScalerOptions& options = {}) : GradScaler(options, &context) {}
   // For ranks that train alone.
   explicit GradScaler(const GradScalerOptions& options = {}) : GradScaler(options, nullptr) {}
+  ~GradScaler();
+  GradScaler(GradScaler&&) noexcept;
+  GradScaler& operator=(GradScaler&&) noexcept;
 
-  [[nodiscard]] at::Tensor scale(const at::Tensor& loss) const;
+  [[nodiscard]] at::Tensor scale(const at::Tensor& loss);
 
   // Divides the gradients by the scale, in place, and notes whether all are finite, without waiting for a device. At
   // most once between two update(); throws UsageError otherwise, or for a sparse gradient. On a DistributedOptimizer
@@ -69,15 +81,21 @@ class GradScaler {
   bool step(DistributedOptimizer& optimizer);
   bool step(torch::optim::Optimizer& optimizer);
 
+  // As step(), for a host that goes on before the device has come to it. What the optimizer keeps (momenta, the number
+  // of steps) is right after the next scale() or state(): call state() before you save it. Throws UsageError where
+  // kolo's kernels took all gradients in the first such step, and do not now.
+  void step_async(DistributedOptimizer& optimizer);
+
   // The scale of the next step. Throws UsageError when no step() came before.
   void update();
 
-  // What a checkpoint has to keep. The same on all ranks.
+  // What a checkpoint has to keep. The same on all ranks. After step_async() and update() it waits for the device:
+  // TimeoutError where that takes longer than Config::timeout.
   struct State {
     double scale = 0;
     std::int64_t good_steps = 0;  // without overflow since the scale last changed
   };
-  [[nodiscard]] const State& state() const noexcept { return state_; }
+  [[nodiscard]] const State& state();
   // Throws UsageError for a scale that is not positive and finite, or a negative count.
   void load(const State& state);
 
@@ -93,17 +111,33 @@ class GradScaler {
   void unscale(torch::optim::Optimizer& optimizer, Stage& stage) const;
   [[nodiscard]] static bool search(torch::optim::Optimizer& optimizer, Stage& stage);
   template <class Step>
-  void take(torch::optim::Optimizer& optimizer, const Step& step);
+  void take(torch::optim::Optimizer& optimizer, const Step& step, const float* skip = nullptr);
+  template <class Decision>
+  auto or_forget(torch::optim::Optimizer& optimizer, const Decision& decision);
+  [[nodiscard]] bool on_any_rank(bool here) const;
   bool overflowed(const Stage& stage) const;
   void close_round(DistributedOptimizer& optimizer);
-  Stage& stage_for_step(torch::optim::Optimizer& optimizer);
+  Stage& stage_of(torch::optim::Optimizer& optimizer);
   bool decide(torch::optim::Optimizer& optimizer);
+  [[nodiscard]] OverflowVote* vote_of(torch::optim::Optimizer& optimizer);
+  void change_scale();
+  void settle();
 
   GradScalerOptions options_;
   Context* context_;  // null: alone
   State state_;
   std::map<const torch::optim::Optimizer*, Stage> stages_;  // since the last update()
   bool overflow_ = false;                                   // in one of them
+  // How step_async() asks, by optimizer; null: as step() does.
+  std::map<const torch::optim::Optimizer*, std::unique_ptr<OverflowVote>> votes_;
+  // Steps that the device decides on.
+  struct Late {
+    std::shared_ptr<StepLauncher> launcher;  // of the value
+    std::unique_ptr<LateValue> overflow;
+    std::weak_ptr<torch::optim::Optimizer> optimizer;
+  };
+  std::vector<Late> late_;
+  bool late_update_ = false;  // update() came, and waits for them
 };
 
 }  // namespace kolo

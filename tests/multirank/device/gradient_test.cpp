@@ -19,7 +19,9 @@ INSTANTIATE_TEST_SUITE_P(Worlds, DeviceRounds,
 
 TEST_P(DeviceRounds, AverageInAnyOrderThatTheWaitsAllow) {
   const auto& [reduction, world] = GetParam();
-  check_orders(world, reduction, kSanitized ? 6 : 48);
+  DeviceWorld::Options options{.hosts = world.hosts, .config = small_buckets()};
+  options.config.device_reduction = reduction;
+  check_orders(world, options, kSanitized ? 6 : 48);
 }
 
 // By the hosts, it is bit for bit what gradients of the host become.

@@ -9,8 +9,8 @@
 
 namespace kolo::test {
 
-// Who waits for whom, by what their streams are for. The lane is kolo's own, and so are those of copies.
-enum class Role { lane, backward, user, copies_out, copies_in };
+// Who waits for whom, by what their streams are for. The lane is kolo's own, and so are those of copies and sums.
+enum class Role { lane, backward, user, copies_out, copies_in, sums };
 struct Wait {
   Role later;
   Role earlier;
@@ -99,7 +99,8 @@ class Mutant {
 };
 
 inline std::string_view name_of(Role role) {
-  constexpr std::string_view kNames[] = {"the lane", "backward", "the user", "the copies out", "the copies in"};
+  constexpr std::string_view kNames[] = {"the lane",       "backward",      "the user",
+                                         "the copies out", "the copies in", "the sums"};
   return kNames[static_cast<std::size_t>(role)];
 }
 

@@ -13,16 +13,14 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-DeviceWorld::Options two_by_two(DeviceReduction reduction, std::chrono::milliseconds timeout = 20s) {
+DeviceWorld::Options two_by_two(TwoSteps way, std::chrono::milliseconds timeout = 20s) {
   auto config = quick();
   config.timeout = timeout;
-  config.device_reduction = reduction;
-  return {.hosts = {0, 0, 1, 1}, .config = config};
+  return in_two_steps(way, {0, 0, 1, 1}, config);
 }
 
-class ShareFailures : public testing::TestWithParam<DeviceReduction> {};
-INSTANTIATE_TEST_SUITE_P(Reductions, ShareFailures,
-                         testing::Values(DeviceReduction::hierarchical, DeviceReduction::mixed));
+class ShareFailures : public testing::TestWithParam<TwoSteps> {};
+INSTANTIATE_TEST_SUITE_P(Ways, ShareFailures, testing::ValuesIn(kTwoSteps));
 
 TEST_P(ShareFailures, AFrozenRoundSendsNoControlMessage) {
   DeviceWorld world(two_by_two(GetParam()));
@@ -103,7 +101,7 @@ TEST_P(ShareFailures, ACommunicatorThatCannotBeMadeOnOneRankIsAnErrorOnAll) {
 
 // One rank's device refuses. The others hear of that, or that a rank has left because of it, whatever comes first.
 TEST(MixedFailures, ACopyThatFailsEndsTheGroup) {
-  DeviceWorld world(two_by_two(DeviceReduction::mixed));
+  DeviceWorld world(two_by_two(TwoSteps::staged));
   std::atomic<int> heard = 0;
   world.run([&](Context& context) {
     try {
@@ -121,8 +119,7 @@ TEST(MixedFailures, ACopyThatFailsEndsTheGroup) {
 // the others for both at the end.
 TEST(MixedFailures, APieceThatDoesNotComeIsATimeoutThatNamesItsRank) {
   ShareTable table;
-  DeviceWorld world(two_by_two(DeviceReduction::mixed, 2s),
-                    [&](const cuda::RuntimeApi& real) { return table.over(real); });
+  DeviceWorld world(two_by_two(TwoSteps::staged, 2s), [&](const cuda::RuntimeApi& real) { return table.over(real); });
   Gate gate(world.device());
   std::atomic<bool> gated = false;
   std::barrier<> told(4);
@@ -131,10 +128,7 @@ TEST(MixedFailures, APieceThatDoesNotComeIsATimeoutThatNamesItsRank) {
   };
   world.run([&](Context& context) {
     Trainer trainer(world, context);
-    trainer.step(1);
-    trainer.synchronize();
-    context.communicator().barrier(20s);
-    gated = true;
+    after_good_steps(trainer, context, 1, [&] { gated = true; });
     try {
       trainer.step(2);
       ADD_FAILURE() << "rank " << context.rank() << " did not wait";
@@ -148,7 +142,7 @@ TEST(MixedFailures, APieceThatDoesNotComeIsATimeoutThatNamesItsRank) {
 }
 
 TEST(MixedChoice, NcclThatIsMissingIsAnErrorOnAllRanks) {
-  auto options = two_by_two(DeviceReduction::mixed);
+  auto options = two_by_two(TwoSteps::staged);
   options.without_nccl = {{2, "none"}};
   DeviceWorld world(options);
   world.run([&](Context& context) {

@@ -7,6 +7,7 @@
 
 #include "multirank/device/mutant.h"
 #include "multirank/device/share_table.h"
+#include "multirank/device/sum_table.h"
 #include "multirank/device/trainer.h"
 #include "support/sanitizers.h"
 
@@ -17,7 +18,8 @@ using namespace std::chrono_literals;
 
 struct Mutated {
   Mutant mutant;
-  ShareTable table;
+  ShareTable copies;
+  SumTable sums;
   std::optional<Wait> wait;
 };
 
@@ -29,8 +31,9 @@ void train(DeviceWorld& world, Mutated& mutated, Context& context) {
   trainer.synchronize();
   context.communicator().barrier(20s);
   if (context.rank() == 0) {
-    for (auto* const stream : mutated.table.out_streams()) mutated.mutant.set_role(stream, Role::copies_out);
-    for (auto* const stream : mutated.table.in_streams()) mutated.mutant.set_role(stream, Role::copies_in);
+    for (auto* const stream : mutated.copies.out_streams()) mutated.mutant.set_role(stream, Role::copies_out);
+    for (auto* const stream : mutated.copies.in_streams()) mutated.mutant.set_role(stream, Role::copies_in);
+    for (auto* const stream : mutated.sums.streams()) mutated.mutant.set_role(stream, Role::sums);
     world.device().set_polls_order(false);
     if (mutated.wait) mutated.mutant.leave_out(*mutated.wait);
   }
@@ -43,45 +46,50 @@ struct Found {
   int left_out = 0;
 };
 
-Found found_without(std::optional<Wait> wait, DeviceReduction reduction, std::uint64_t seed) {
+Found found_without(std::optional<Wait> wait, TwoSteps way, std::uint64_t seed) {
   Mutated mutated;
   mutated.wait = wait;
   auto config = quick();
   config.bucket_bytes = 4096;
-  config.device_reduction = reduction;
-  DeviceWorld world({.hosts = {0, 0, 1, 1}, .seed = seed, .config = config},
-                    [&](const cuda::RuntimeApi& real) { return mutated.mutant.over(mutated.table.over(real)); });
+  auto options = in_two_steps(way, {0, 0, 1, 1}, config);
+  options.seed = seed;
+  DeviceWorld world(options, [&](const cuda::RuntimeApi& real) {
+    return mutated.mutant.over(mutated.sums.over(mutated.copies.over(real)));
+  });
   world.run([&](Context& context) { train(world, mutated, context); });
   return {world.device().take_violations(), mutated.mutant.left_out()};
 }
 
 constexpr std::uint64_t kSeeds = kSanitized ? 2 : 10;
 
-class ShareMutation : public testing::TestWithParam<std::tuple<DeviceReduction, Wait>> {};
+class ShareMutation : public testing::TestWithParam<std::tuple<TwoSteps, Wait>> {};
 INSTANTIATE_TEST_SUITE_P(Waits, ShareMutation,
-                         testing::Combine(testing::Values(DeviceReduction::hierarchical, DeviceReduction::mixed),
+                         testing::Combine(testing::ValuesIn(kTwoSteps),
                                           testing::Values(Wait{Role::lane, Role::user}, Wait{Role::user, Role::lane})),
                          [](const auto& one) { return std::to_string(one.index); });
 INSTANTIATE_TEST_SUITE_P(WaitsOfCopies, ShareMutation,
-                         testing::Combine(testing::Values(DeviceReduction::mixed),
+                         testing::Combine(testing::Values(TwoSteps::staged),
                                           testing::Values(Wait{Role::copies_out, Role::lane},
                                                           Wait{Role::copies_in, Role::copies_out},
                                                           Wait{Role::lane, Role::copies_in})),
                          [](const auto& one) { return std::to_string(one.index); });
+INSTANTIATE_TEST_SUITE_P(WaitsOfSums, ShareMutation,
+                         testing::Combine(testing::Values(TwoSteps::ring),
+                                          testing::Values(Wait{Role::sums, Role::lane}, Wait{Role::lane, Role::sums})),
+                         [](const auto& one) { return std::to_string(one.index); });
 
 TEST_P(ShareMutation, IsFoundWhateverTheOrder) {
-  const auto& [reduction, wait] = GetParam();
+  const auto& [way, wait] = GetParam();
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    const Found found = found_without(wait, reduction, seed);
+    const Found found = found_without(wait, way, seed);
     EXPECT_GT(found.left_out, 0);
     EXPECT_THAT(found.violations, testing::Contains(testing::Field(&Violation::fault, Fault::race)))
         << name_of(wait.later) << " does not wait for " << name_of(wait.earlier) << ", seed " << seed;
   }
 }
 
-class NoShareMutation : public testing::TestWithParam<DeviceReduction> {};
-INSTANTIATE_TEST_SUITE_P(Reductions, NoShareMutation,
-                         testing::Values(DeviceReduction::hierarchical, DeviceReduction::mixed));
+class NoShareMutation : public testing::TestWithParam<TwoSteps> {};
+INSTANTIATE_TEST_SUITE_P(Ways, NoShareMutation, testing::ValuesIn(kTwoSteps));
 
 TEST_P(NoShareMutation, WithAllWaitsNothingIsFound) {
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {

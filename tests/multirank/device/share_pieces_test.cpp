@@ -2,7 +2,7 @@
 // every byte once for each host.
 #include <gtest/gtest.h>
 
-#include "engine/share_bucket.h"
+#include "device/staged_crossing.h"
 #include "multirank/device/gate.h"
 #include "multirank/device/share_table.h"
 #include "multirank/device/trainer.h"
@@ -12,16 +12,16 @@ namespace kolo::test {
 namespace {
 
 using namespace std::chrono_literals;
-using engine::ShareBucket;
+using device::StagedCrossing;
 
 constexpr std::size_t kPieces = 4;  // of each share of the one large gradient, on hosts of two ranks
-const std::vector<std::int64_t> kOneLarge{2 * kPieces * ShareBucket::kPieceBytes / sizeof(float)};
+const std::vector<std::int64_t> kOneLarge{2 * kPieces * StagedCrossing::kPieceBytes / sizeof(float)};
 const Hosts kTwoByTwo{0, 0, 1, 1};
 
 DeviceWorld::Options mixed(std::uint64_t seed = 1) {
-  auto config = quick();
-  config.device_reduction = DeviceReduction::mixed;
-  return {.hosts = kTwoByTwo, .seed = seed, .config = config};
+  auto options = in_two_steps(TwoSteps::staged, kTwoByTwo);
+  options.seed = seed;
+  return options;
 }
 
 std::shared_ptr<std::vector<float>> step(Trainer& trainer, float value) {
@@ -38,10 +38,10 @@ TEST(SharePieces, TravelAndReturnWhileLaterOnesAreStillOnTheDevice) {
   Gate gate(world.device());
   std::atomic<int> back = 0;
   table.before_out = [&](const PieceCopy& copy) {
-    if (copy.offset == 2 * ShareBucket::kPieceBytes) gate.put_into(copy.stream);
+    if (copy.offset == 2 * StagedCrossing::kPieceBytes) gate.put_into(copy.stream);
   };
   table.before_in = [&](const PieceCopy& copy) {
-    if (copy.offset < 2 * ShareBucket::kPieceBytes && ++back == 2 * 4) gate.open();
+    if (copy.offset < 2 * StagedCrossing::kPieceBytes && ++back == 2 * 4) gate.open();
   };
   world.run([&](Context& context) {
     Trainer trainer(world, context, kOneLarge);
@@ -97,7 +97,7 @@ TEST(SharePieces, SeveralTravelAtATime) {
     const auto found = step(trainer, static_cast<float>(context.rank()));
     trainer.synchronize();
     EXPECT_EQ(far_from(1.5F, *found), 0);
-    EXPECT_LE(context.counters().at("pieces_travelling_max"), ShareBucket::kMostTravelling);
+    EXPECT_LE(context.counters().at("pieces_travelling_max"), StagedCrossing::kMostTravelling);
   });
   EXPECT_EQ(sent, 2);
 }
@@ -110,7 +110,7 @@ TEST(SharePieces, EveryByteIsCarriedOnceForEachHost) {
     const auto before = context.counters().at("bytes_carried");
     for (int round = 0; round < 3; ++round) step(trainer, 1);
     trainer.synchronize();
-    EXPECT_EQ(context.counters().at("bytes_carried") - before, 3 * kPieces * ShareBucket::kPieceBytes)
+    EXPECT_EQ(context.counters().at("bytes_carried") - before, 3 * kPieces * StagedCrossing::kPieceBytes)
         << "half of the gradient, as two ranks of each host share it";
   });
 }

@@ -7,14 +7,9 @@
 namespace kolo::test {
 namespace {
 
-constexpr DeviceReduction kTwoSteps[] = {DeviceReduction::hierarchical, DeviceReduction::mixed};
 constexpr std::int64_t kCount = 1001;
 
-DeviceWorld::Options two_by_two(DeviceReduction reduction) {
-  auto config = quick();
-  config.device_reduction = reduction;
-  return {.hosts = {0, 0, 1, 1}, .config = config};
-}
+DeviceWorld::Options two_by_two(TwoSteps way) { return in_two_steps(way, {0, 0, 1, 1}); }
 
 std::vector<std::byte> filled(DType dtype, float value) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(kCount) * size_of(dtype));
@@ -45,23 +40,23 @@ std::vector<std::byte> round_of(DeviceWorld& world, Context& context, DType dtyp
   return found;
 }
 
-class ShareTypes : public testing::TestWithParam<std::tuple<DeviceReduction, DType>> {};
+class ShareTypes : public testing::TestWithParam<std::tuple<TwoSteps, DType>> {};
 INSTANTIATE_TEST_SUITE_P(Types, ShareTypes,
                          testing::Combine(testing::ValuesIn(kTwoSteps),
                                           testing::Values(DType::f16, DType::bf16, DType::f32, DType::f64)));
 
 TEST_P(ShareTypes, AreAveraged) {
-  const auto& [reduction, dtype] = GetParam();
-  DeviceWorld world(two_by_two(reduction));
+  const auto& [way, dtype] = GetParam();
+  DeviceWorld world(two_by_two(way));
   world.run([&, type = dtype](Context& context) {
     const auto found = round_of(world, context, type, static_cast<float>(4 * context.rank()));
     EXPECT_EQ(found, filled(type, 6.0F)) << "rank " << context.rank();
   });
 }
 
-// Both add up inside the host by rank, then the two hosts; that four divide first or last, rounds nothing.
-class ShareBits : public testing::TestWithParam<DeviceReduction> {};
-INSTANTIATE_TEST_SUITE_P(Reductions, ShareBits, testing::ValuesIn(kTwoSteps));
+// All add up inside the host by rank, then the two hosts; that four divide first or last, rounds nothing.
+class ShareBits : public testing::TestWithParam<TwoSteps> {};
+INSTANTIATE_TEST_SUITE_P(Ways, ShareBits, testing::ValuesIn(kTwoSteps));
 
 TEST_P(ShareBits, AreThoseOfGradientsOnTheHost) {
   DeviceWorld world(two_by_two(GetParam()));

@@ -40,6 +40,17 @@ struct Trainer {
   DeviceWorld& world_;
 };
 
+// After good steps on all ranks: what comes then is past what is made once. Every rank calls `then`, and no rank goes
+// on before all have.
+template <class Then>
+void after_good_steps(Trainer& trainer, Context& context, int steps, const Then& then) {
+  for (int step = 0; step < steps; ++step) trainer.step(1);
+  trainer.synchronize();
+  context.communicator().barrier(std::chrono::seconds(20));
+  then();
+  context.communicator().barrier(std::chrono::seconds(20));
+}
+
 // Goes on until the group ends, with an error in which `word` is.
 inline void step_until_error(Trainer& trainer, const std::string& word) {
   bool failed = false;

@@ -96,14 +96,13 @@ struct TrainingWorld {
   unsigned missing = 0;
 };
 
-// In any order that the waits allow, and whoever drives the engine.
-inline void check_orders(const TrainingWorld& world, DeviceReduction reduction, std::uint64_t seeds) {
+// In any order that the waits allow, and whoever drives the engine. `options`: without seed and coordinator.
+inline void check_orders(const TrainingWorld& world, DeviceWorld::Options options, std::uint64_t seeds) {
   constexpr CoordinatorMode kModes[] = {CoordinatorMode::automatic, CoordinatorMode::always, CoordinatorMode::never};
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
-    auto config = small_buckets(kModes[seed % 3]);
-    config.device_reduction = reduction;
-    check_training({.hosts = world.hosts, .seed = seed, .config = config},
-                   {.seed = seed, .side_stream = world.side_stream, .missing = world.missing});
+    options.seed = seed;
+    options.config.coordinator = kModes[seed % 3];
+    check_training(options, {.seed = seed, .side_stream = world.side_stream, .missing = world.missing});
     ASSERT_FALSE(testing::Test::HasFailure()) << "seed " << seed;
   }
 }

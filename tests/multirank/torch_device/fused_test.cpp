@@ -2,6 +2,8 @@
 // changes.
 #include <gtest/gtest.h>
 
+#include <stdexcept>
+
 #include "kolo/torch/fused_adamw.h"
 #include "kolo/torch/fused_sgd.h"
 #include "kolo/torch/grad_scaler.h"
@@ -39,23 +41,77 @@ Tensors change_horses(Place& place) {
   return parameters.values();
 }
 
-// In some steps the last rank's loss is infinite. Nobody unscales: step() does.
+bool is_last(const Context& context) { return context.rank() == context.size() - 1; }
+
+// What trains with a loss scale. Nobody unscales: the steps do.
 template <class Optimizer, class Groups>
-Tensors train_scaled(Place& place) {
-  const OddParameters parameters(place.device);
-  OddTraining training(place, parameters.optimizer<Optimizer, Groups>(), parameters);
-  GradScaler scaler(place.context, {.init_scale = 48, .growth_interval = 2});
-  const bool last = place.context.rank() == place.context.size() - 1;
-  for (int step = 0; step < kSteps; ++step) {
+struct ScaledTraining {
+  explicit ScaledTraining(Place& of, std::int64_t growth_interval = 2)
+      : place(of),
+        parameters(of.device),
+        training(of, parameters.template optimizer<Optimizer, Groups>(), parameters),
+        scaler(of.context, {.init_scale = 48, .growth_interval = growth_interval}) {}
+  // Where it overflows the last rank's loss is infinite.
+  void backward(int step, bool overflows = false) {
     training.distributed().zero_grad();
     at::Tensor loss = parameters.loss(static_cast<std::uint64_t>(10 * step + place.context.rank()));
-    const bool overflow = step % 2 == 1;
-    if (overflow && last) loss = loss.mul(INFINITY);
+    if (overflows && is_last(place.context)) loss = loss.mul(INFINITY);
     scaler.scale(loss).backward();
-    EXPECT_EQ(scaler.step(training.distributed()), !overflow) << "rank " << place.context.rank() << ", step " << step;
-    scaler.update();
   }
-  return parameters.values();
+  Place& place;
+  OddParameters parameters;
+  OddTraining training;
+  GradScaler scaler;
+};
+
+template <class Optimizer, class Groups>
+Tensors train_scaled(Place& place) {
+  ScaledTraining<Optimizer, Groups> scaled(place);
+  for (int step = 0; step < kSteps; ++step) {
+    const bool overflow = step % 2 == 1;
+    scaled.backward(step, overflow);
+    EXPECT_EQ(scaled.scaler.step(scaled.training.distributed()), !overflow)
+        << "rank " << place.context.rank() << ", step " << step;
+    scaled.scaler.update();
+  }
+  return scaled.parameters.values();
+}
+
+// The same, where the host learns of it when it needs the next scale; in the first step, too. On the CPU that is
+// step().
+template <class Optimizer, class Groups>
+Tensors train_ahead(Place& place) {
+  ScaledTraining<Optimizer, Groups> scaled(place);
+  std::vector<float> scales;
+  for (int step = 0; step < kSteps + 2; ++step) {
+    scaled.backward(step, step % 3 == 0);
+    scaled.scaler.step_async(scaled.training.distributed());
+    scaled.scaler.update();
+    if (step % 2 == 0) scales.push_back(static_cast<float>(scaled.scaler.state().scale));
+  }
+  EXPECT_EQ(scales, (std::vector<float>{24, 48, 24, 24}));
+  return scaled.parameters.values();
+}
+
+// A rank fails when its gradients are reduced and the others ask whether they are finite.
+Tensors fail_before_the_vote(Place& place) {
+  ScaledTraining<FusedSGD, SgdGroups> scaled(place, 2000);
+  const auto step = [&](int number, bool fails) {
+    scaled.backward(number);
+    scaled.training.distributed().synchronize();
+    if (fails) throw std::runtime_error("no more");
+    scaled.scaler.step_async(scaled.training.distributed());
+    scaled.scaler.update();
+  };
+  place.context.run([&] { step(0, false); });
+  if (is_last(place.context)) {
+    EXPECT_THROW(place.context.run([&] { step(1, true); }), std::runtime_error);
+  } else {
+    EXPECT_THROW(place.context.run([&] { step(1, false); }), PeerFailedError);
+  }
+  place.context.run([&] { step(2, false); });
+  EXPECT_EQ(scaled.scaler.state().good_steps, 2);
+  return scaled.parameters.values();
 }
 
 struct Case {
@@ -65,6 +121,7 @@ struct Case {
   TorchProgram by_torch;
   TorchProgram change_horses;
   TorchProgram train_scaled;
+  TorchProgram train_ahead;
 };
 template <class Optimizer, class Groups>
 Case make_case(const char* name, const char* kernel) {
@@ -73,7 +130,8 @@ Case make_case(const char* name, const char* kernel) {
           train<Optimizer, Groups>,
           train<typename Groups::Torch, Groups>,
           change_horses<Optimizer, Groups>,
-          train_scaled<Optimizer, Groups>};
+          train_scaled<Optimizer, Groups>,
+          train_ahead<Optimizer, Groups>};
 }
 
 class Fused : public testing::TestWithParam<Case> {};
@@ -121,6 +179,20 @@ TEST_P(Fused, TakesALossScaleOutInTheUpdate) {
   expect_bits(GetParam().train_scaled, run_on_cpus(2, GetParam().train_scaled));
 }
 
+TEST_P(Fused, WhatTheDeviceLeavesOutWasNeverThere) {
+  const auto wanted = run_on_cpus(2, GetParam().train_ahead);
+  expect_bits(GetParam().train_ahead, wanted);
+  expect_near(run_on_devices({.hosts = one_host(1)}, GetParam().train_ahead), run_on_cpus(1, GetParam().train_ahead), 0,
+              "alone");
+  auto options = DeviceWorld::Options{.hosts = one_host(2)};
+  options.config.device_reduction = DeviceReduction::host;
+  expect_near(run_on_devices(options, GetParam().train_ahead), wanted, 0, "through the hosts");
+}
+
+TEST(FusedFailures, ARankThatFailsBeforeTheVoteIsHeardOfByAll) {
+  expect_bits(fail_before_the_vote, run_on_cpus(2, fail_before_the_vote));
+}
+
 // How often the devices of two ranks ran each kernel.
 struct Launches {
   int updates = 0;
@@ -136,6 +208,13 @@ Launches launches_of(const TorchProgram& program, const char* kernel) {
   });
   const auto count = [&](std::string_view name) { return world.device().launches(name); };
   return {count(kernel), count("kolo_find_nonfinite"), count("kolo_pack")};
+}
+
+// Every step is launched, whatever becomes of it.
+TEST_P(Fused, ADeviceThatDecidesIsAskedNothing) {
+  const Launches found = launches_of(GetParam().train_ahead, GetParam().kernel);
+  EXPECT_GE(found.updates, 2 * 2 * (kSteps + 2));
+  EXPECT_EQ(found.searches, 2 * 2 * (kSteps + 2));
 }
 
 // Two groups, several buckets. Tensor 2 is a step behind the others of its group, so that takes two launches: with SGD

@@ -117,13 +117,21 @@ cuda::Status DeviceCore::release(void* released, MemoryKind kind, const char* ca
 }
 
 void DeviceCore::host_uses(const Range& range) {
-  const char* const verb = range.access == Access::write ? "the host writes " : "the host reads ";
+  const std::string verb = range.access == Access::write ? "the host writes " : "the host reads ";
   const Block* const block = memory.find(range.memory);
   if (block == nullptr || (block->kind != MemoryKind::pinned && block->kind != MemoryKind::registered)) {
     report(Fault::bad_memory, verb + memory.describe(range) + ", which is not pinned memory");
     return;
   }
-  if (!memory.usable(range, -1, "the host")) return;
+  outside_use(range, verb);
+}
+
+void DeviceCore::network_uses(const Range& range) {
+  outside_use(range, range.access == Access::write ? "the network writes " : "the network reads ");
+}
+
+void DeviceCore::outside_use(const Range& range, const std::string& verb) {
+  if (!memory.usable(range, -1, "not a device: " + verb)) return;
   std::vector<std::string> users = memory.in_flight(range, streams.host());
   for (auto& each : streams.queued_on(range)) users.push_back(std::move(each));
   if (!users.empty()) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <utility>
 
 #include "support/device/kolo_kernels.h"
@@ -111,6 +112,50 @@ TEST_F(Steps, SearchesAndPlacesHaveTablesOfTheirOwn) {
   EXPECT_EQ(Counting::copies, 3);
   EXPECT_NEAR(value_of(a), 1 - 3 * (1 + 0.5F), 1e-5);  // a gradient that stays the same moves by the rate
   EXPECT_EQ(value_of(flag), 0);
+}
+
+// The device reads the number when it comes to the step; the host learns it later, and waits for nothing.
+TEST_F(Steps, TheDeviceLeavesOutAStepWhoseNumberIsNotZero) {
+  const auto a = tensor(1), first = tensor(0), second = tensor(0), gradient = tensor(4), infinite = tensor(INFINITY);
+  const auto flag = tensor(0);
+  auto* const number = reinterpret_cast<float*>(flag.data());
+  const auto tensors_of = [&](const cuda::DeviceBuffer& g) {
+    return std::vector<StepTensor>{{kCount, g.data(), a.data(), first.data(), second.data()}};
+  };
+  const auto step = [&](const cuda::DeviceBuffer& g, const auto& terms) {
+    const auto tensors = tensors_of(g);
+    launcher->find_nonfinite({0, tensors}, number, stream.view());
+    launcher->launch({0, tensors, 1, number}, terms, stream.view());
+    return launcher->read(number, stream.view());
+  };
+  const auto good = step(gradient, SgdTerms{0.25});
+  EXPECT_FALSE(good->look().has_value()) << "nothing has run";
+  const auto bad = step(infinite, SgdTerms{0.25});
+  const auto skipped = step(gradient, AdamwTerms{0.5, 0.9, 0.999, 0, 0, 1});
+  EXPECT_EQ(value_of(a), 1 - 1) << "the flag stays";
+  EXPECT_EQ(value_of(first), 0);
+  EXPECT_EQ(good->look(), 0.0F);
+  EXPECT_EQ(bad->look(), 1.0F);
+  EXPECT_EQ(skipped->look(), 1.0F);
+  EXPECT_TRUE(device.violations().empty());
+}
+
+TEST_F(Steps, MemoryOfAReadIsUsedAgainOrGoesWhenTheDeviceIsDone) {
+  const auto flag = tensor(7);
+  const auto* const number = reinterpret_cast<const float*>(flag.data());
+  for (int round = 0; round < 3; ++round) {
+    const auto late = launcher->read(number, stream.view());
+    device.drain();
+    EXPECT_EQ(late->look(), 7.0F);
+  }
+  const std::size_t pinned = device.pinned_bytes();
+  EXPECT_EQ(pinned, sizeof(float));
+  launcher->read(number, stream.view()).reset();
+  EXPECT_EQ(retired_in, stream.view().handle);
+  EXPECT_EQ(device.pinned_bytes(), pinned) << "the device may still write there";
+  device.drain();
+  lane->watch();
+  EXPECT_EQ(device.pinned_bytes(), 0U);
 }
 
 TEST_F(Steps, ATableThatDoesNotFitIsReplacedAndGoesWhenTheDeviceIsDone) {

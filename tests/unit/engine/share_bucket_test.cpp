@@ -8,6 +8,7 @@
 
 #include "comm/fake_communicator.h"
 #include "device/solo_communicator.h"
+#include "device/staged_crossing.h"
 #include "kolo/error.h"
 #include "support/device/kolo_kernels.h"
 
@@ -16,10 +17,11 @@ namespace {
 
 using comm::FakeCommunicator;
 using comm::FakeScript;
+using device::StagedCrossing;
 using testing::ElementsAre;
 
 constexpr std::size_t kPieces = 3;
-constexpr std::size_t kFloats = ShareBucket::kPieceBytes / sizeof(float);
+constexpr std::size_t kFloats = StagedCrossing::kPieceBytes / sizeof(float);
 
 // The only rank of its host, so that its share is the whole bucket; rank 5 of another host has it too.
 class ShareBucketTest : public testing::Test {
@@ -33,8 +35,9 @@ class ShareBucketTest : public testing::Test {
     parts.route = device::Route::shares_by_hosts;
     parts.shares.count = 1;
     parts.shares.ranks = {0, 5};
+    parts.shares.between_hosts = [this] { return std::move(made_); };
     lane_.emplace(std::move(parts));
-    plan_.bytes = kPieces * ShareBucket::kPieceBytes - 64;
+    plan_.bytes = kPieces * StagedCrossing::kPieceBytes - 64;
     plan_.on_device = true;
     plan_.tensors.push_back({.index = 0, .offset = 0, .bytes = plan_.bytes});
     gradient_.emplace(runtime_, 0, plan_.bytes);
@@ -47,12 +50,11 @@ class ShareBucketTest : public testing::Test {
       auto* const values = reinterpret_cast<float*>(options.data);
       for (std::size_t i = 0; i < options.count; ++i) values[i] *= 2;
     };
-    auto made = std::make_unique<FakeCommunicator>(std::move(across));
+    made_ = std::make_unique<FakeCommunicator>(std::move(across));
     auto agreement = std::make_unique<FakeCommunicator>(FakeScript{.size = 2});
-    across_ = made.get();
+    across_ = static_cast<FakeCommunicator*>(made_.get());
     agreement_ = agreement.get();
-    bucket_.emplace(
-        ShareBucketParts{&plan_, std::move(agreement), std::move(made), &*lane_, &counters_, std::chrono::seconds(20)});
+    bucket_.emplace(ShareBucketParts{&plan_, std::move(agreement), &*lane_, &counters_, std::chrono::seconds(20)});
     return *bucket_;
   }
   void launch(ShareBucket& bucket) {
@@ -69,6 +71,7 @@ class ShareBucketTest : public testing::Test {
     return found;
   }
 
+  std::unique_ptr<Communicator> made_;
   test::SimulatedDevice device_;
   cuda::RuntimePtr runtime_;
   std::optional<device::Lane> lane_;

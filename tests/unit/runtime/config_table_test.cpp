@@ -23,6 +23,7 @@ TEST(ConfigTable, EveryFieldIsSetByItsVariable) {
                                             {"KOLO_INTERFACE", "10.0.0.0/24"},
                                             {"KOLO_COST_MODEL", "measured"},
                                             {"KOLO_DEVICE_REDUCTION", "host"},
+                                            {"KOLO_CUDA_AWARE_MPI", "off"},
                                             {"KOLO_SHARED_DEVICE", "on"},
                                             {"KOLO_NCCL_MAX_CTAS", "4"},
                                             {"KOLO_NCCL_REGISTRATION", "buffer"},
@@ -42,6 +43,7 @@ TEST(ConfigTable, EveryFieldIsSetByItsVariable) {
   EXPECT_EQ(parsed.config.interface, "10.0.0.0/24");
   EXPECT_EQ(parsed.config.cost_model, CostModel::measured);
   EXPECT_EQ(parsed.config.device_reduction, DeviceReduction::host);
+  EXPECT_FALSE(parsed.config.cuda_aware_mpi);
   EXPECT_TRUE(parsed.config.shared_device);
   EXPECT_EQ(parsed.config.nccl_max_ctas, 4);
   EXPECT_EQ(parsed.config.nccl_registration, NcclRegistration::buffer);
@@ -83,7 +85,8 @@ TEST(ConfigTable, ABadValueIsNamedWithWhatIsAllowed) {
       {"KOLO_NETWORK", "udp"},           {"KOLO_INTERFACE", "a b"},        {"KOLO_COORDINATOR", "yes"},
       {"KOLO_RING_SEGMENT_BYTES", "2G"}, {"KOLO_COST_MODEL", "guess"},     {"KOLO_SPIN_ITERATIONS", "-1"},
       {"KOLO_LOG_LEVEL", "WARN"},        {"KOLO_SHARED_DEVICE", "1"},      {"KOLO_NCCL_MAX_CTAS", "65"},
-      {"KOLO_DEVICE_REDUCTION", "mpi"},  {"KOLO_NCCL_REGISTRATION", "on"}, {"KOLO_STREAM_PRIORITY", "-5"}};
+      {"KOLO_DEVICE_REDUCTION", "mpi"},  {"KOLO_NCCL_REGISTRATION", "on"}, {"KOLO_STREAM_PRIORITY", "-5"},
+      {"KOLO_CUDA_AWARE_MPI", "auto"}};
   EXPECT_EQ(bad.size(), config_rows().size());
   for (const ConfigRow& row : config_rows()) {
     for (const std::string& value : {std::string(), bad.at(std::string(row.name))}) {
