@@ -62,6 +62,8 @@ void run_engine(const EngineArguments& arguments) {
                 result.p99_us, result.wrong, result.p50_us / flat, result.control_messages);
     if (json.is_open()) json << line_of(result, context->placement(), flat).dump() << std::endl;
   }
+  const double idle = measure_idle();
+  if (speaks) std::printf("# idle: %.2f %% of a core\n", 100 * idle);
   context->communicator().barrier(context->config().timeout);
   context->shutdown();
   if (wrong != 0) throw Error(std::to_string(wrong) + " elements were wrong");

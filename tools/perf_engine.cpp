@@ -1,10 +1,13 @@
 #include "perf_engine.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <thread>
 
 namespace kolo::tools {
 namespace {
@@ -216,6 +219,23 @@ std::vector<EngineResult> measure_engine(Context& context, int iterations) {
   for (std::size_t w = 0; w < ways.size(); ++w) results.push_back(summarize(ways[w], times[w], wrong[w], messages[w]));
   results.push_back(measure_small(context, 50 * iterations));
   return results;
+}
+
+double measure_idle() {
+  using Seconds = std::chrono::duration<double>;
+  const auto processor_time = [] {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    const auto of = [](const timeval& time) {
+      return Seconds(std::chrono::seconds(time.tv_sec) + std::chrono::microseconds(time.tv_usec));
+    };
+    return of(usage.ru_utime) + of(usage.ru_stime);
+  };
+  std::this_thread::sleep_for(Seconds(0.3));  // until the coordinator has parked
+  const auto start = Clock::now();
+  const auto before = processor_time();
+  std::this_thread::sleep_for(Seconds(3));
+  return (processor_time() - before) / Seconds(Clock::now() - start);
 }
 
 }  // namespace kolo::tools

@@ -24,4 +24,7 @@ struct EngineResult {
 // Collective. The ways take turns; inputs are written anew before each.
 [[nodiscard]] std::vector<EngineResult> measure_engine(Context& context, int iterations);
 
+// What this process takes of a core while nothing is asked of it: processor time over time.
+[[nodiscard]] double measure_idle();
+
 }  // namespace kolo::tools

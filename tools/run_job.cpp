@@ -16,6 +16,13 @@ std::string seconds(Job::Clock::duration time) {
 
 constexpr int status_of_signal(int signal) { return 128 + signal; }
 
+// A program that ends itself on what it found wrong is not one that somebody ended.
+std::string ended_by(int signal) {
+  if (signal == SIGABRT) return "aborted (SIGABRT)";
+  const bool fault = signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL;
+  return (fault ? "crashed by " : "killed by ") + signal_name(signal);
+}
+
 }  // namespace
 
 std::string signal_name(int signal) {
@@ -106,9 +113,9 @@ std::string Job::story(std::size_t number) const {
   } else if (rank.phase == Phase::lost) {
     text += ": lost: its host, or its supervisor there, is gone or out of reach";
   } else if (rank.end.how == How::not_started) {
-    text += std::string(": the program could not be started: ") + std::strerror(rank.end.value);
+    text += ": '" + policy_.program + "' could not be started: " + std::strerror(rank.end.value);
   } else if (rank.end.how == How::signalled) {
-    text += ": killed by " + signal_name(rank.end.value);
+    text += ": " + ended_by(rank.end.value);
   } else {
     text += ": exit status " + std::to_string(rank.end.value);
   }

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "run_wire.h"
@@ -15,6 +16,7 @@ inline constexpr int kStatusLost = 120;        // a host, or the launcher's daem
 inline constexpr int kStatusNotStarted = 121;  // the launcher did not start all ranks, or ended before they did
 
 struct JobPolicy {
+  std::string program;  // as it was given, for what is said of it
   int ranks = 0;
   bool recovery = false;    // a rank that fails does not end the others
   bool allow_lost = false;  // nor is it a failure of the job, when it was killed or lost
@@ -34,7 +36,7 @@ class Job {
     Clock::time_point when;
   };
 
-  Job(JobPolicy policy, Clock::time_point begin) : policy_(policy), begin_(begin), ranks_(policy.ranks) {}
+  Job(JobPolicy policy, Clock::time_point begin) : policy_(std::move(policy)), begin_(begin), ranks_(policy_.ranks) {}
 
   // False for a rank that cannot be, or is there already.
   bool started(const Hello& hello);

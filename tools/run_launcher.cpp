@@ -55,7 +55,7 @@ Launcher::Launcher(const RunOptions& options, std::vector<std::string> line, Lis
       line_(std::move(line)),
       listener_(std::move(listener)),
       names_(std::move(names)),
-      job_({options.ranks, options.recovery, options.allow_lost}, begin_),
+      job_({options.command.front(), options.ranks, options.recovery, options.allow_lost}, begin_),
       signals_(signal_descriptor({SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP})),
       out_(STDOUT_FILENO),
       err_(STDERR_FILENO) {}

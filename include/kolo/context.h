@@ -28,7 +28,8 @@ class Context {
   static std::vector<std::unique_ptr<Context>> create_local(const std::vector<int>& hosts, const Config& config = {});
   // After a rank was lost: the survivors of `old` as a world of their own, renumbered in the order of their old ranks.
   // Collective over old.survivors(). `old` is shut down and may be destroyed afterwards; nothing of it is used again.
-  // When another rank is lost meanwhile it throws PeerLostError (or TimeoutError): call it again.
+  // When another rank is lost meanwhile it throws PeerLostError: call it again. After TimeoutError it cannot be called
+  // again: a rank that survives does not come (docs/faults.md).
   static std::unique_ptr<Context> create_over_survivors(Context& old, const Config& config);
   static std::unique_ptr<Context> create_over_survivors(Context& old);  // with the old configuration
   // Calls shutdown() without waiting for peers; never throws.

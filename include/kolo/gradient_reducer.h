@@ -2,6 +2,7 @@
 // The gradient path without tensors: what the LibTorch binding stands on, and any other framework could.
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -33,6 +34,9 @@ struct ReducerOptions {
   std::size_t in_place_from = 0;  // bytes; gradients from here on may lie in memory(), all ranks on one host. 0: none
   int device = -1;                // the one that gradients on a device are on: this rank's own affair
   std::string settings;           // anything else that must agree on all ranks; compared, never read
+  // Gives the device back what the program's allocator keeps of it and does not use. Called when some rank's device has
+  // no memory for kolo's buffers, which are then asked for once more; in any thread. Empty: nothing is kept.
+  std::function<void()> release_cached_memory{};
 };
 
 // One optimizer's gradients. A *round* is what it contributes between two finish() calls. Call from one thread at a

@@ -28,8 +28,13 @@ DeviceBuffer::DeviceBuffer(RuntimePtr runtime, int device, std::size_t bytes)
   if (bytes == 0) return;
   const DeviceGuard guard(*runtime_, device_);
   void* memory = nullptr;
-  runtime_->check(runtime_->api().allocate(&memory, bytes),
-                  asked("cudaMalloc", bytes) + " on device " + std::to_string(device));
+  const Status status = runtime_->api().allocate(&memory, bytes);
+  try {
+    runtime_->check(status, asked("cudaMalloc", bytes) + " on device " + std::to_string(device));
+  } catch (const BackendError& error) {
+    if (status == kOutOfMemory) throw NoDeviceMemory(error.what());
+    throw;
+  }
   data_ = static_cast<std::byte*>(memory);
 }
 

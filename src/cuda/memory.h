@@ -4,12 +4,19 @@
 #include <span>
 
 #include "cuda/runtime.h"
+#include "kolo/error.h"
 #include "kolo/stream.h"
 
 namespace kolo::cuda {
 
+// There is no more. Of a group's memory: on all of its ranks.
+class NoDeviceMemory : public BackendError {
+ public:
+  using BackendError::BackendError;
+};
+
 // Not initialised, 256-byte aligned. Its owner sees to it that the device is done with it when it goes: releasing
-// waits for the whole device. Throws BackendError, with the bytes that were asked for.
+// waits for the whole device. Throws BackendError, or NoDeviceMemory, with the bytes that were asked for.
 class DeviceBuffer {
  public:
   DeviceBuffer(RuntimePtr runtime, int device, std::size_t bytes);

@@ -8,6 +8,7 @@ namespace kolo::cuda {
 
 using Status = int;  // cudaError_t
 inline constexpr Status kSuccess = 0;
+inline constexpr Status kOutOfMemory = 2;
 inline constexpr Status kNotReady = 600;
 
 using StreamHandle = void*;   // cudaStream_t; null: the device's default stream

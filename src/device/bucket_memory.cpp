@@ -7,19 +7,11 @@
 
 namespace kolo::device {
 
-namespace {
-
-std::unique_ptr<RegisteredBuffer> allocate(Lane& lane, std::size_t bytes, std::chrono::milliseconds timeout) {
-  return std::move(lane.communicator().allocate({&bytes, 1}, timeout).front());
-}
-
-}  // namespace
-
 BucketMemory::BucketMemory(Lane& lane, BucketShape shape, std::chrono::milliseconds timeout)
     : lane_(lane),
       shape_(std::move(shape)),
       share_(lane, shape_.dtype, shape_.bytes),
-      memory_(allocate(lane, share_.padded_bytes(), timeout)),
+      memory_(lane.allocate(share_.padded_bytes(), timeout)),
       table_(lane.runtime(), lane.device(), shape_.places, {.element_bytes = size_of(shape_.dtype)}),
       sources_(shape_.places.size(), nullptr),
       fetched_(lane.runtime(), lane.device()),

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "base/deadline.h"
+#include "cuda/memory.h"
+#include "kolo/error.h"
 
 namespace kolo::device {
 
@@ -34,6 +36,26 @@ void Lane::adopt_thread() const {
   int current = 0;
   runtime()->check(runtime()->api().get_device(&current), "cudaGetDevice");
   if (current != device()) cuda::use_device(*runtime(), device());
+}
+
+std::unique_ptr<RegisteredBuffer> Lane::allocate(std::size_t bytes, std::chrono::milliseconds timeout) {
+  const auto ask = [&] { return std::move(communicator().allocate({&bytes, 1}, timeout).front()); };
+  try {
+    return ask();
+  } catch (const cuda::NoDeviceMemory&) {
+    release_cached(timeout);
+  }
+  return ask();
+}
+
+// Freeing waits for the device; so first for collectives, which end only if no rank is lost.
+void Lane::release_cached(std::chrono::milliseconds timeout) {
+  const base::Deadline deadline(timeout);
+  for (watch(); !in_flight_.empty(); watch()) {
+    if (deadline.passed()) throw TimeoutError({}, "the device does not come to an end before its memory is released");
+    communicator().wait_for_activity(std::chrono::microseconds(100));
+  }
+  if (release_) release_();
 }
 
 void Lane::order_after(Stream earlier) { events_.order(stream(), earlier); }

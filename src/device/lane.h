@@ -9,7 +9,9 @@
 // The host waits for none of it. What it agrees on with the other ranks' hosts, before it enqueues, is in
 // engine/device_bucket.h; how hosts reduce, where devices cannot, in engine/staged_bucket.h.
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -58,6 +60,11 @@ class Lane {
   // REQUIRES: Route::shares_by_hosts.
   [[nodiscard]] CopyStreams& copies() noexcept { return *copies_; }
   [[nodiscard]] cuda::EventPool& events() noexcept { return events_; }
+  // What the program's allocator does to give the device back memory that it keeps for itself.
+  void set_release(std::function<void()> release) { release_ = std::move(release); }
+  // Of the communicator; collective there. Where it has none left, what the program keeps for itself is released, on
+  // all its ranks, and it is asked once more.
+  [[nodiscard]] std::unique_ptr<RegisteredBuffer> allocate(std::size_t bytes, std::chrono::milliseconds timeout);
   // For a thread that works for this lane only: its device becomes the thread's. The guards in what it calls would put
   // back the one that it began with, which makes a context there, of some hundred MB.
   void adopt_thread() const;
@@ -90,7 +97,10 @@ class Lane {
   void settle() noexcept;
 
  private:
+  void release_cached(std::chrono::milliseconds timeout);
+
   LaneParts parts_;
+  std::function<void()> release_;  // empty: there is nothing that could
   cuda::OwnStream stream_;
   std::optional<CopyStreams> copies_;
   cuda::EventPool events_;

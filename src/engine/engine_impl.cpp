@@ -168,11 +168,12 @@ Work EngineImpl::submit(Request request) {
   return enqueue(std::move(submission));
 }
 
-Work EngineImpl::submit_round(Entry entry, std::function<void(const Item&)> when_listed) {
+Work EngineImpl::submit_round(Entry entry, bool on_device, std::function<void(const Item&)> when_listed) {
   Submission submission;
   submission.pending.request.name = entry.name;
   submission.entry = std::move(entry);
   submission.when_listed = std::move(when_listed);
+  submission.on_device = on_device;
   return enqueue(std::move(submission));
 }
 
@@ -237,6 +238,7 @@ std::unique_ptr<GradientReducer> EngineImpl::make_reducer(std::vector<GradientIn
   }
   check(table, options);
   const int device = options.device;
+  auto release = options.release_cached_memory;
   const bool on_device = std::any_of(table.begin(), table.end(), [](const auto& row) { return row.on_device; });
   drop_orphans();
   RoundSettings settings;
@@ -260,6 +262,8 @@ std::unique_ptr<GradientReducer> EngineImpl::make_reducer(std::vector<GradientIn
   if (on_device) {
     need_lane(device);
     rounds->use_lane();
+    const std::scoped_lock lock(progress_lock_);
+    if (release) lane_->set_release(std::move(release));
   }
   return std::make_unique<ReducerHandle>(*this, std::move(rounds));
 }

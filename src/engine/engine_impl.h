@@ -27,6 +27,7 @@
 #include "engine/round_history.h"
 #include "engine/stall_inquiry.h"
 #include "engine/submission.h"
+#include "engine/turn_agreement.h"
 #include "engine/work_state.h"
 #include "kolo/config.h"
 #include "kolo/engine.h"
@@ -89,7 +90,7 @@ class EngineImpl final : public Engine,
   [[nodiscard]] CommunicatorFactory& communicators() noexcept override { return parts_.communicators; }
   [[nodiscard]] Communicator& allocator() noexcept override { return executor_.communicator(); }
   [[nodiscard]] std::chrono::milliseconds timeout() const noexcept override { return parts_.config->timeout; }
-  Work submit_round(Entry entry, std::function<void(const Item&)> when_listed) override;
+  Work submit_round(Entry entry, bool on_device, std::function<void(const Item&)> when_listed) override;
   void notify() override;
   void round_opened(std::size_t id) override;
   void round_ended(std::size_t id) override;
@@ -153,6 +154,7 @@ class EngineImpl final : public Engine,
   void execute(const Item& item, std::uint32_t depth) override;
   bool run_listed(bool may_wait);
   [[nodiscard]] bool needs_wait(const Listed& listed) const;
+  [[nodiscard]] bool has_turn(const Listed& listed);
   void run(Listed& listed);
   void start_named(Listed& listed);
   void run_round(Submission& round, const Item& item);
@@ -212,6 +214,7 @@ class EngineImpl final : public Engine,
   Negotiation negotiation_;
   std::map<std::string, Submission> submitted_;
   std::deque<Listed> listed_;                             // in order, not begun
+  std::optional<PlanTurn> plan_turn_;                     // for the first of listed_
   std::vector<GradientRounds*> rounds_;                   // registered reducers, borrowed
   std::vector<std::unique_ptr<GradientRounds>> orphans_;  // unwound by an exception that has not reached fail_round()
   std::vector<std::shared_ptr<void>> buried_;  // memory that peers may still write to; shared with nobody any more

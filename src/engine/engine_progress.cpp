@@ -147,7 +147,7 @@ void EngineImpl::count_executing() { executing_.store(static_cast<int>(executor_
 
 bool EngineImpl::run_listed(bool may_wait) {
   bool moved = false;
-  while (!listed_.empty() && (may_wait || !needs_wait(listed_.front()))) {
+  while (!listed_.empty() && (may_wait || !needs_wait(listed_.front())) && has_turn(listed_.front())) {
     auto next = std::move(listed_.front());
     listed_.pop_front();
     try {
@@ -171,6 +171,15 @@ bool EngineImpl::needs_wait(const Listed& listed) const {
   std::vector<const Request*> requests;
   for (const auto& submission : listed.submissions) requests.push_back(&submission.pending.request);
   return executor_.needs_memory(listed.item.names, requests);
+}
+
+// A plan's buckets on devices have memory that NCCL makes with all ranks, behind the same buckets of other reducers
+// everywhere. Reductions by hosts alone need none.
+bool EngineImpl::has_turn(const Listed& listed) {
+  const bool runs = !listed.item.conflict && listed.item.failed_ranks.empty();
+  if (!runs || !listed.submissions.front().on_device || lane_->route() == device::Route::hosts) return true;
+  if (!plan_turn_) plan_turn_.emplace(parts_.communicators(), *lane_, parts_.counters);
+  return plan_turn_->take();
 }
 
 // While this rank waits for memory of peers that may never come to this item, it goes on listening.

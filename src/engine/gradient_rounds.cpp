@@ -60,7 +60,7 @@ Entry GradientRounds::make_entry() const {
 void GradientRounds::verify() {
   auto entry = make_entry();
   entry.name += "/table";
-  host_.submit_round(std::move(entry), [](const Item&) {}).wait();
+  host_.submit_round(std::move(entry), false, [](const Item&) {}).wait();
 }
 
 void GradientRounds::check_index(std::size_t index) const {
@@ -266,7 +266,7 @@ void GradientRounds::finish(Stream user) {
 
 void GradientRounds::negotiate() {
   table_changed_ = false;
-  auto work = host_.submit_round(make_entry(), [this](const Item& item) { freeze(item); });
+  auto work = host_.submit_round(make_entry(), on_device(), [this](const Item& item) { freeze(item); });
   work.wait();  // MismatchError and PeerFailedError end here; everything is listed, or nothing
   wait_for_buckets();
 }

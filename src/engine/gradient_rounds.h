@@ -40,8 +40,9 @@ class RoundHost {
   [[nodiscard]] virtual CommunicatorFactory& communicators() noexcept = 0;
   [[nodiscard]] virtual Communicator& allocator() noexcept = 0;  // whose allocate() is called in list order
   [[nodiscard]] virtual std::chrono::milliseconds timeout() const noexcept = 0;
-  // Submits one named operation for the round and returns its handle.
-  virtual Work submit_round(Entry entry, std::function<void(const Item&)> when_listed) = 0;
+  // Submits one named operation for the round and returns its handle. `on_device`: when listed it takes a turn on the
+  // lane.
+  virtual Work submit_round(Entry entry, bool on_device, std::function<void(const Item&)> when_listed) = 0;
   // There is a bucket to launch.
   virtual void notify() = 0;
   virtual bool progress() = 0;

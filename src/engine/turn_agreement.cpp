@@ -42,6 +42,20 @@ bool TurnAgreement::takes_turn() noexcept {
   return true;
 }
 
+bool PlanTurn::take() {
+  if (phase_ == Phase::idle) {
+    agreement_.start(turn_);
+    phase_ = Phase::asked;
+  }
+  if (phase_ == Phase::asked) {
+    if (!agreement_.advance()) return false;
+    phase_ = Phase::agreed;
+  }
+  if (!agreement_.takes_turn()) return false;
+  phase_ = Phase::idle;
+  return true;
+}
+
 std::vector<Rank> TurnAgreement::waiting_for() const {
   return operation_ == nullptr ? std::vector<Rank>{} : operation_->waiting_for();
 }

@@ -51,4 +51,23 @@ class TurnAgreement {
   std::uint64_t* turn_ = nullptr;
 };
 
+// Turns for what is no bucket: a plan's memory on devices, which all ranks get together, and which must not come
+// between other reducers' buckets here and behind them there.
+class PlanTurn {
+ public:
+  PlanTurn(std::unique_ptr<Communicator> communicator, device::Lane& lane, telemetry::Counters* counters)
+      : agreement_(std::move(communicator), lane, counters) {}
+
+  // True once a time, which ends the turn: what is enqueued now is in everybody's order. Until then all ranks call
+  // this again and again, and wait for nothing but each other's first call.
+  [[nodiscard]] bool take();
+  [[nodiscard]] std::vector<Rank> waiting_for() const { return agreement_.waiting_for(); }
+
+ private:
+  enum class Phase { idle, asked, agreed };
+  TurnAgreement agreement_;
+  std::uint64_t turn_ = 0;
+  Phase phase_ = Phase::idle;
+};
+
 }  // namespace kolo::engine

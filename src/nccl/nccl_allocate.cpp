@@ -84,9 +84,10 @@ std::vector<std::unique_ptr<RegisteredBuffer>> NcclCommunicator::allocate(std::s
   if (!buffers.has_value()) {
     buffers = make_plain_buffers(group_, sizes);
     if (!all_agree(buffers.has_value(), timeout)) {
-      throw BackendError("allocate: " + std::to_string(std::accumulate(sizes.begin(), sizes.end(), std::size_t{0})) +
-                         " bytes cannot be had on the devices of all ranks" +
-                         (buffers.has_value() ? "; this rank has them" : "; this rank has not"));
+      throw cuda::NoDeviceMemory(
+          "allocate: " + std::to_string(std::accumulate(sizes.begin(), sizes.end(), std::size_t{0})) +
+          " bytes cannot be had on the devices of all ranks" +
+          (buffers.has_value() ? "; this rank has them" : "; this rank has not"));
     }
   }
   const auto zeroed = enqueue(scratch_.stream(), "zeros for new buffers", [&] {

@@ -206,6 +206,13 @@ std::string unknown_variable(std::string_view name) {
   return text + "the nearest known one is " + std::string(nearest);
 }
 
+// For a number that would do as a time.
+std::string hint(const ConfigRow& row, const std::string& value) {
+  Config unused;
+  if (!parse_integer(value) || !row.parse(value + "s", unused)) return {};
+  return "; it needs a unit: " + value + "s or " + value + "ms";
+}
+
 }  // namespace
 
 std::span<const ConfigRow> config_rows() { return kRows; }
@@ -219,7 +226,7 @@ ParsedConfig parse_config(const std::map<std::string, std::string>& variables) {
       parsed.warnings.push_back(unknown_variable(name));
     } else if (!row->parse(value, parsed.config)) {
       throw UsageError("environment variable " + name + "='" + value +
-                       "' is not allowed; allowed: " + std::string(row->range));
+                       "' is not allowed; allowed: " + std::string(row->range) + hint(*row, value));
     }
   }
   return parsed;

@@ -41,6 +41,7 @@ ReducerOptions reducer_options(const DistributedOptions& options, const std::opt
   result.postscale = options.postscale;
   result.bucket_bytes = options.bucket_bytes;
   result.in_place_from = options.shared_gradients ? std::max<std::size_t>(options.shared_from, 1) : 0;
+  if (device) result.release_cached_memory = [device] { release_cached(*device); };
   result.settings = "passes_per_step=" + std::to_string(options.passes_per_step);
   return result;
 }

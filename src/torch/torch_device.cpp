@@ -1,5 +1,6 @@
 #include "torch/torch_device.h"
 
+#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "kolo/error.h"
@@ -32,6 +33,14 @@ void keep_for(const at::Tensor& tensor, const c10::Stream& stream) {
     return;
   }
   c10::impl::VirtualGuardImpl(stream.device_type()).recordDataPtrOnStream(tensor.storage().data_ptr(), stream);
+}
+
+void release_cached(const c10::Device& device) noexcept {
+  try {
+    auto* allocator = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(device.type()));
+    if (allocator != nullptr && allocator->initialized()) allocator->emptyCache();
+  } catch (const std::exception&) {  // whoever asked sees that there is no more
+  }
 }
 
 }  // namespace kolo

@@ -22,5 +22,7 @@ void require_reducible(const at::Tensor& tensor, const std::string& name);
 // `stream` uses the tensor: its memory is given to nobody else before what is enqueued there, when the tensor goes, has
 // passed. Nothing for memory of the host, and for memory that is not the caching allocator's.
 void keep_for(const at::Tensor& tensor, const c10::Stream& stream);
+// Gives memory that torch keeps of the device, and no tensor uses, back to it.
+void release_cached(const c10::Device& device) noexcept;
 
 }  // namespace kolo

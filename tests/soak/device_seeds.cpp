@@ -1,5 +1,5 @@
 // Schedules of simulated devices under training steps: 2 to 4 ranks, on one host and on several, reduced by NCCL, by
-// the hosts, and in two steps.
+// the hosts, and in two steps; sometimes for two optimizers, and with plans that are made anew.
 #include "multirank/device/training.h"
 #include "soak/seeds.h"
 
@@ -23,7 +23,10 @@ void check_schedule(std::uint32_t seed) {
   }
   options.network_takes_devices = random() % 2 == 0;
   const unsigned missing = random() % 2 == 0 ? 0 : static_cast<unsigned>(random() % 6);
-  check_training(options, {.seed = seed, .side_stream = random() % 2 == 0, .missing = missing});
+  DeviceProgram program{.seed = seed, .side_stream = random() % 2 == 0, .missing = missing};
+  program.two = random() % 2 == 0;
+  program.changes = random() % 2 == 0 ? 0 : static_cast<unsigned>(random() % 6);
+  check_training(options, program);
 }
 
 }  // namespace

@@ -153,7 +153,7 @@ def without_prefix(run, left):
 def missing_program(run, left):
     command = [run.kolo, "run", "-n", "2", "--", "./no-such-program"]
     done = subprocess.run(command, capture_output=True, text=True, env=left.environment, timeout=PATIENCE)
-    return Result(done.returncode, done.stdout, done.stderr).expect(127, "could not be started: No such file")
+    return Result(done.returncode, done.stdout, done.stderr).expect(127, "'./no-such-program' could not be started: No such file")
 
 
 def missing_mpirun(run, left):
@@ -199,8 +199,11 @@ def mpirun_killed(run, left):
     for _ in range(2):
         process.stdout.readline()
     for pid in left.processes():
-        if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "mpirun":
-            os.kill(pid, signal.SIGKILL)
+        try:
+            if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "mpirun":
+                os.kill(pid, signal.SIGKILL)
+        except FileNotFoundError:
+            pass  # a child of somebody's that has ended since
     return run.finish(process).expect(120, "the launcher's daemon on its host is gone")
 
 

@@ -176,9 +176,9 @@ def scales(lines):
     return [line["loss_scale"] for line in of_kind(lines, "step")]
 
 
-def expect_learned(lines, what):
+def expect_learned(lines, what, left=0.5):
     values = [loss for _, loss in losses(lines)]
-    expect(values[-1] < 0.5 * values[0], f"{what} learns: {values}")
+    expect(values[-1] < left * values[0], f"{what} learns: {values}")
 
 
 def case_amp(run):
@@ -190,24 +190,25 @@ def case_amp(run):
     shared, _ = run(2, *recipe, "--amp", "bf16", "--shared-gradients", "on")
     expect(losses(shared) == losses(bf16), "shared gradients change no number")
 
-    fp16 = [*recipe, "--amp", "fp16"]
+    # Fewer images: in fp16 a CPU may have to compute the convolutions' gradients by a loop a hundred times as slow.
+    fp16 = [*SYNTHETIC, "--epochs", 3, "--warmup-epochs", 1, "--synthetic-images", 38, "--amp", "fp16"]
     whole, _ = run(2, *fp16)
-    expect_learned(whole, "fp16")
+    expect_learned(whole, "fp16", left=0.75)
     expect(scales(whole)[0] == 65536, "the scale at first")
     for before, after in zip(scales(whole), scales(whole)[1:]):
         expect(after in (before, before / 2), f"the scale is halved or stays: {scales(whole)}")
     expect(scales(whole)[-1] < 65536, "gradients of this network overflow at first, which is what is tested here")
     # The scale that has been found is in the checkpoint.
     folder = os.path.join(run.folder, "checkpoints")
-    begin, _ = run(2, *fp16, "--steps", 13, "--checkpoint-dir", folder)
+    begin, _ = run(2, *fp16, "--steps", 7, "--checkpoint-dir", folder)
     rest, _ = run(2, *fp16, "--resume", folder)
     expect(losses(begin) + losses(rest) == losses(whole), "resumed losses")
     expect(scales(begin) + scales(rest) == scales(whole), f"resumed scales {scales(begin)} {scales(rest)}")
     # A run of another precision goes on too: weights are fp32 in all of them.
     wide = ["8" if option == "4" else option for option in recipe]  # one rank with the batch of two
-    other, _ = run(1, *wide, "--resume", folder, "--steps", 15, "--amp", "bf16")
+    other, _ = run(1, *wide, "--resume", folder, "--steps", 9, "--amp", "bf16")
     expect(len(of_kind(other, "step")) == 2 and set(scales(other)) == {None}, "bf16 after fp16")
-    alone, _ = run(2, *recipe, "--amp", "fp16", "--sync", "off", "--steps", 3)
+    alone, _ = run(2, *fp16, "--sync", "off", "--steps", 3)
     expect(len(of_kind(alone, "step")) == 3 and scales(alone)[0] == 65536, "ranks alone have a scale each")
 
 

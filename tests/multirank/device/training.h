@@ -3,6 +3,7 @@
 // tensor and step they belong to, and now and then nothing.
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -11,20 +12,29 @@
 namespace kolo::test {
 
 inline const std::vector<std::int64_t> kDeviceCounts{5, 1000, 0, 64, 3000, 1, 777, 20000};
+inline const std::vector<std::int64_t> kSecondCounts{5000, 64, 9000};  // of a second optimizer
 
 struct DeviceProgram {
   std::uint64_t seed = 1;
   bool side_stream = false;  // backward in another stream than the update
   unsigned missing = 0;      // of 8 gradients
   int steps = 4;
+  bool two = false;      // optimizers, which one backward pass feeds
+  unsigned changes = 0;  // of 8 steps and ranks: it says that its table has changed
 
-  [[nodiscard]] bool contributes(int rank, std::size_t index, int step) const {
-    if (missing == 0) return true;
+  // A number for each of these.
+  [[nodiscard]] std::uint_fast32_t draw(int rank, std::size_t index, int step) const {
     std::seed_seq words{seed, static_cast<std::uint64_t>(rank), static_cast<std::uint64_t>(index),
                         static_cast<std::uint64_t>(step)};
     std::minstd_rand random(words);
-    return random() % 8 >= missing;
+    return random();
   }
+  [[nodiscard]] bool contributes(int rank, std::size_t index, int step) const {
+    return missing == 0 || draw(rank, index, step) % 8 >= missing;
+  }
+  [[nodiscard]] bool changes_table(int rank, int step) const { return draw(rank, 100, step) % 8 < changes; }
+  // Which of the two is finished first: alike on all ranks.
+  [[nodiscard]] bool second_first(int step) const { return draw(0, 101, step) % 2 == 0; }
   static float value(int rank, std::size_t index, int step) {
     return static_cast<float>((rank + 1) * 8 + static_cast<int>(index) + 16 * step);
   }
@@ -41,19 +51,61 @@ struct FoundGradient {
   std::shared_ptr<std::vector<float>> values;
 };
 
+// A second optimizer beside the one that is looked at; nothing where the program has one only.
+class SecondOptimizer {
+ public:
+  SecondOptimizer(DeviceWorld& world, Context& context, const DeviceProgram& program) : rank_(context.rank()) {
+    if (!program.two) return;
+    model_.emplace(world, rank_, kSecondCounts, program.side_stream);
+    reducer_ = context.engine().make_reducer(model_->table(), model_->options());
+  }
+  void backward() {
+    if (!reducer_) return;
+    model_->begin_backward();
+    for (std::size_t index = 0; index < kSecondCounts.size(); ++index) {
+      model_->make(index, static_cast<float>(rank_));
+      reducer_->contribute(index, model_->data(index), model_->backward());
+    }
+  }
+  void finish() {
+    if (!reducer_) return;
+    reducer_->finish(model_->user());
+    found_.push_back(model_->use(reducer_->gradient(2)));
+  }
+  void check(DeviceWorld& world) {
+    if (!reducer_) return;
+    for (const Stream stream : {model_->backward(), model_->user()}) {
+      EXPECT_EQ(world.runtime()->api().stream_synchronize(stream.handle), cuda::kSuccess);
+    }
+    const float mean = static_cast<float>(world.size() - 1) / 2;
+    for (const auto& values : found_) EXPECT_EQ(far_from(mean, *values), 0) << "of the second optimizer";
+  }
+
+ private:
+  int rank_;
+  std::optional<DeviceModel> model_;
+  std::unique_ptr<GradientReducer> reducer_;
+  std::vector<std::shared_ptr<std::vector<float>>> found_;
+};
+
 // What one rank found, once its device has run.
 inline std::vector<FoundGradient> train(DeviceWorld& world, Context& context, const DeviceProgram& program) {
   DeviceModel model(world, context.rank(), kDeviceCounts, program.side_stream);
   auto reducer = context.engine().make_reducer(model.table(), model.options());
+  SecondOptimizer second(world, context, program);
   std::vector<FoundGradient> found;
   for (int step = 0; step < program.steps; ++step) {
+    if (program.changes_table(context.rank(), step)) reducer->change_table(model.table());
     model.begin_backward();
     for (std::size_t index = kDeviceCounts.size(); index-- > 0;) {
       if (!program.contributes(context.rank(), index, step)) continue;
       model.make(index, DeviceProgram::value(context.rank(), index, step));
       reducer->contribute(index, model.data(index), model.backward());
     }
+    second.backward();
+    if (program.second_first(step)) second.finish();
     reducer->finish(model.user());
+    if (!program.second_first(step)) second.finish();
     for (std::size_t index = 0; index < kDeviceCounts.size(); ++index) {
       bool somebody = false;
       for (int rank = 0; rank < world.size(); ++rank) somebody = somebody || program.contributes(rank, index, step);
@@ -64,6 +116,7 @@ inline std::vector<FoundGradient> train(DeviceWorld& world, Context& context, co
   for (const Stream stream : {model.backward(), model.user()}) {
     EXPECT_EQ(world.runtime()->api().stream_synchronize(stream.handle), cuda::kSuccess);
   }
+  second.check(world);
   return found;
 }
 

@@ -70,6 +70,31 @@ TEST_P(TwoReducers, AGradientThatIsMissingKeepsNobodyWaiting) {
   }
 }
 
+// The first reducer's plan is made anew, on all ranks or because one of them has another table, while buckets of the
+// second are under way: memory is had from all ranks together, which must not come between those in another order.
+TEST_P(TwoReducers, APlanIsMadeBetweenTheBucketsOfAnother) {
+  for (std::uint64_t seed = 1; seed <= (kSanitized ? 3U : 12U); ++seed) {
+    DeviceWorld world(options(seed));
+    world.run([&](Context& context) {
+      Trainer first(world, context, {100, 3000, 7, 20000}), second(world, context, {5000, 64, 9000, 3000});
+      for (int round = 0; round < 6; ++round) {
+        const bool changes = seed % 2 == 0 || context.rank() == round % context.size();
+        if (round % 2 == 1 && changes) first.reducer->change_table(first.model.table());
+        first.backward(1);
+        if ((static_cast<unsigned>(context.rank() + round) + seed) % 3 == 0) std::this_thread::sleep_for(1ms);
+        second.backward(2);
+        for (Trainer* trainer : {&first, &second}) trainer->reducer->finish(trainer->model.user());
+        const auto ones = first.model.use(first.reducer->gradient(3));
+        const auto twos = second.model.use(second.reducer->gradient(2));
+        first.synchronize();
+        second.synchronize();
+        EXPECT_EQ(far_from(1, *ones) + far_from(2, *twos), 0) << "round " << round << " seed " << seed;
+      }
+    });
+    ASSERT_FALSE(HasFailure()) << "seed " << seed;
+  }
+}
+
 // Rounds that fail on some rank, before the first reducer is finished or between the two, and ranks that are late.
 TEST_P(TwoReducers, RoundsThatFailAreFollowedByGoodOnes) {
   for (std::uint64_t seed = 1; seed <= (kSanitized ? 2U : 6U); ++seed) {

@@ -101,6 +101,20 @@ TEST(ConfigTable, ABadValueIsNamedWithWhatIsAllowed) {
   }
 }
 
+TEST(ConfigTable, ATimeWithoutAUnitIsToldWhatItLacks) {
+  const auto error_of = [](const char* name, const char* value) -> std::string {
+    try {
+      (void)parse_config({{name, value}});
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(error_of("KOLO_TIMEOUT", "60"), HasSubstr("it needs a unit: 60s or 60ms"));
+  EXPECT_THAT(error_of("KOLO_TIMEOUT", "soon"), Not(HasSubstr("unit")));
+  EXPECT_THAT(error_of("KOLO_NCCL_MAX_CTAS", "65"), Not(HasSubstr("unit")));
+}
+
 TEST(ConfigTable, AnUnknownVariableIsAWarningWithTheNearestName) {
   const ParsedConfig parsed = parse_config({{"KOLO_BUKET_BYTES", "1M"}});
   EXPECT_THAT(parsed.warnings, ElementsAre(AllOf(HasSubstr("KOLO_BUKET_BYTES"), HasSubstr("KOLO_BUCKET_BYTES"))));

@@ -14,7 +14,7 @@ using testing::HasSubstr;
 const Job::Clock::time_point kBegin{};
 
 Job all_running(int ranks, bool recovery = false, bool allow_lost = false) {
-  Job job({ranks, recovery, allow_lost}, kBegin);
+  Job job({"./train", ranks, recovery, allow_lost}, kBegin);
   for (int rank = 0; rank < ranks; ++rank) {
     EXPECT_TRUE(job.started({"", rank, "h" + std::to_string(rank), 100 + rank}));
   }
@@ -45,6 +45,19 @@ TEST(RunJob, TheFirstFailureCounts) {
   EXPECT_EQ(lines[0], "3 ranks: 1 ok, 2 failed in 2.0 s; exit status 3");
   EXPECT_EQ(lines[1], "rank 1 on h1: exit status 3, after 1.0 s");
   EXPECT_EQ(lines[2], "rank 0 on h0: killed by SIGTERM, after 2.0 s, when the job was ended");
+}
+
+TEST(RunJob, SaysWhoEndedAProgram) {
+  const auto story_of = [](End end) {
+    Job job = all_running(1);
+    job.ended(0, end, kBegin);
+    return job.summary(kBegin).at(1);
+  };
+  EXPECT_EQ(story_of({How::signalled, SIGKILL}), "rank 0 on h0: killed by SIGKILL, after 0.0 s");
+  EXPECT_EQ(story_of({How::signalled, SIGABRT}), "rank 0 on h0: aborted (SIGABRT), after 0.0 s");
+  EXPECT_EQ(story_of({How::signalled, SIGSEGV}), "rank 0 on h0: crashed by SIGSEGV, after 0.0 s");
+  EXPECT_EQ(story_of({How::not_started, ENOENT}),
+            "rank 0 on h0: './train' could not be started: No such file or directory, after 0.0 s");
 }
 
 TEST(RunJob, StatusesAsAShellHasThem) {
@@ -116,7 +129,7 @@ TEST(RunJob, InterruptAndTimeLimit) {
 }
 
 TEST(RunJob, RanksThatWereNotStarted) {
-  Job job({2, false, false}, kBegin);
+  Job job({"./train", 2, false, false}, kBegin);
   EXPECT_TRUE(job.started({"", 0, "h0", 1}));
   EXPECT_FALSE(job.all_started());
   job.launcher_ended(kBegin);
