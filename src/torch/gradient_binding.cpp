@@ -76,12 +76,22 @@ GradientBinding::GradientBinding(Engine& engine, std::shared_ptr<torch::optim::O
   take_table(trainable);
   reducer_ = engine_.make_reducer(table_of(slots_), reducer_options(options_, device_));
   round_ = reducer_->round();
-  if (device_.has_value()) give_launcher(engine_.make_step_launcher());
+  if (device_.has_value()) give_launcher();
 }
 
 // To an optimizer of kolo's own.
-void GradientBinding::give_launcher(std::shared_ptr<StepLauncher> launcher) noexcept {
-  if (auto* fused = dynamic_cast<FusedOptimizer*>(optimizer_.get())) fused->set_launcher(std::move(launcher));
+void GradientBinding::give_launcher() {
+  auto* fused = dynamic_cast<FusedOptimizer*>(optimizer_.get());
+  if (fused == nullptr) return;
+  std::shared_ptr<StepLauncher> launcher = engine_.make_step_launcher();
+  given_ = launcher;
+  fused->set_launcher(std::move(launcher));
+}
+
+// Unless the optimizer has had another one since, of a binding that takes this one's place.
+void GradientBinding::take_launcher_back() noexcept {
+  auto* fused = dynamic_cast<FusedOptimizer*>(optimizer_.get());
+  if (fused != nullptr && fused->shared_launcher() == given_.lock()) fused->set_launcher(nullptr);
 }
 
 void GradientBinding::attach() {
@@ -114,7 +124,7 @@ void GradientBinding::detach() {
     stop_offering(*slot);
     slot->rescue_kept();
   }
-  give_launcher(nullptr);
+  take_launcher_back();
   reducer_.reset();
 }
 

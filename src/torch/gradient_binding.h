@@ -52,7 +52,8 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
  private:
   using Slots = std::vector<std::shared_ptr<GradientSlot>>;
 
-  void give_launcher(std::shared_ptr<StepLauncher> launcher) noexcept;
+  void give_launcher();
+  void take_launcher_back() noexcept;
   void on_gradient(GradientSlot& slot);
   void begin_round();
   enum class End { reduced, given_up };
@@ -80,6 +81,7 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   Slots slots_;     // in the reducer's order
   Slots departed_;  // left the table; their hooks are taken off when none is running
   std::unique_ptr<GradientReducer> reducer_;
+  std::weak_ptr<StepLauncher> given_;  // to the optimizer
   std::optional<c10::Device> device_;  // of the parameters that are not in the host's memory
   std::optional<c10::Stream> reader_;  // there, of whoever closed the last round
   std::mutex mutex_;                   // hooks run on whichever thread calls backward()

@@ -210,6 +210,23 @@ Launches launches_of(const TorchProgram& program, const char* kernel) {
   return {count(kernel), count("kolo_find_nonfinite"), count("kolo_pack")};
 }
 
+// The one that takes another's place is there before the other goes.
+Tensors replace_the_distributed_optimizer(Place& place) {
+  const OddParameters parameters(place.device);
+  const auto sgd = parameters.optimizer<FusedSGD, SgdGroups>();
+  auto training = std::make_unique<OddTraining>(place, sgd, parameters);
+  training->step(0);
+  training = std::make_unique<OddTraining>(place, sgd, parameters);
+  for (int step = 1; step < kSteps; ++step) training->step(step);
+  return parameters.values();
+}
+
+TEST(FusedReplacement, KeepsTheKernels) {
+  const TorchProgram plain = train<FusedSGD, SgdGroups>;
+  EXPECT_EQ(launches_of(replace_the_distributed_optimizer, "kolo_sgd").updates, launches_of(plain, "kolo_sgd").updates);
+  expect_bits(replace_the_distributed_optimizer, run_on_cpus(2, plain));
+}
+
 // Every step is launched, whatever becomes of it.
 TEST_P(Fused, ADeviceThatDecidesIsAskedNothing) {
   const Launches found = launches_of(GetParam().train_ahead, GetParam().kernel);
