@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <utility>
 
 namespace kolo::bench {
 namespace {
@@ -43,6 +44,7 @@ DeviceWork profile(const c10::Device& device, int steps, const std::function<voi
   wait_for_all(device);
   const auto result = disableProfiler();
   DeviceWork work;
+  std::vector<Span> spans;
   const double one = 1.0 / steps;
   for (const KinetoEvent& event : result->events()) {
     const auto add = [&](Counted& to) {
@@ -50,12 +52,16 @@ DeviceWork profile(const c10::Device& device, int steps, const std::function<voi
       to.us += one * static_cast<double>(event.durationNs()) / 1000;
     };
     const auto type = static_cast<libkineto::ActivityType>(event.activityType());
-    if (type == libkineto::ActivityType::GPU_MEMCPY) add(work.copies);
-    if (type == libkineto::ActivityType::GPU_MEMSET) add(work.fills);
-    if (type != libkineto::ActivityType::CONCURRENT_KERNEL) continue;
-    add(work.kernels);
-    if (event.name().find("kolo_") != std::string::npos) add(work.of_kolo[event.name()]);
+    const bool kernel = type == libkineto::ActivityType::CONCURRENT_KERNEL;
+    const bool copy = type == libkineto::ActivityType::GPU_MEMCPY;
+    const bool fill = type == libkineto::ActivityType::GPU_MEMSET;
+    if (!kernel && !copy && !fill) continue;
+    const auto begin = static_cast<std::int64_t>(event.startNs());
+    spans.push_back({begin, begin + static_cast<std::int64_t>(event.durationNs()), event.name()});
+    add(kernel ? work.kernels : copy ? work.copies : work.fills);
+    if (kernel && event.name().find("kolo_") != std::string::npos) add(work.of_kolo[event.name()]);
   }
+  work.gaps = gaps_between(std::move(spans), steps);
   return work;
 }
 
@@ -69,7 +75,7 @@ std::string json_of(const DeviceWork& work) {
   for (const auto& [name, counted] : work.of_kolo) {
     kolo += (kolo.empty() ? "" : ", ") + member(name, counted.number) + ", " + member(name + "_us", counted.us);
   }
-  return text + "\"kolo_kernels\": {" + kolo + "}";
+  return text + "\"kolo_kernels\": {" + kolo + "}, \"idle\": " + json_of(work.gaps);
 }
 
 }  // namespace kolo::bench

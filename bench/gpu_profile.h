@@ -5,6 +5,9 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
+
+#include "gpu_idle.h"
 
 namespace kolo::bench {
 
@@ -17,6 +20,7 @@ struct Counted {
 struct DeviceWork {
   Counted kernels, copies, fills;          // kernels: kolo's among them
   std::map<std::string, Counted> of_kolo;  // kernels by name
+  std::vector<Gap> gaps;                   // when it did nothing
 };
 
 // Of `steps` steps, which are run once each. Waits for the device.
@@ -28,7 +32,8 @@ struct DeviceWork {
 // Until the device has done all that was enqueued in any stream.
 void wait_for_all(const c10::Device& device);
 
-// "kernels": 330.00, ..., "kolo_kernels": {"kolo_pack": 9.0, ...}: members of a JSON object, without its braces.
+// "kernels": 330.00, ..., "kolo_kernels": {"kolo_pack": 9.0, ...}, "idle": {...}: members of a JSON object, without its
+// braces.
 [[nodiscard]] std::string json_of(const DeviceWork& work);
 
 }  // namespace kolo::bench

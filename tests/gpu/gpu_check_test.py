@@ -169,10 +169,12 @@ class Report(unittest.TestCase):
     def test_what_kolo_costs_a_step_has_a_goal_and_what_ddp_costs_has_none(self):
         of_alone = {"what": "of_alone", "batch": 64, "amp": "bf16", "least": 0.9, "most": 1.1}
         found = self.figures([{**of_alone, "way": "kolo", "median": 0.985}, {**of_alone, "way": "PyTorch DDP", "median": 0.97},
-                              {"what": "overhead", "way": "kolo", "batch": 64, "amp": "bf16", "step_ms": 20.5}])
+                              {"what": "overhead", "way": "kolo", "batch": 64, "amp": "bf16", "step_ms": 20.5,
+                               "idle": {"us": 812.5, "number": 40.0, "longest": []}}])
         kolo = found["batch 64, bf16: a step without over a step with kolo, in one process"]
         self.assertEqual((kolo.value, kolo.verdict), (0.985, "MISSED"))
         self.assertIn("0.9 to 1.1; 20.5 ms", kolo.beside)
+        self.assertIn("kolo: the device does nothing for 812.5 us", kolo.beside)
         self.assertEqual(found["batch 64, bf16: a step without over a step with PyTorch DDP, in one process"].verdict, "")
 
     def test_the_files_say_everything(self):
