@@ -35,7 +35,8 @@ struct ReducerOptions {
   int device = -1;                // the one that gradients on a device are on: this rank's own affair
   std::string settings;           // anything else that must agree on all ranks; compared, never read
   // Gives the device back what the program's allocator keeps of it and does not use. Called when some rank's device has
-  // no memory for kolo's buffers, which are then asked for once more; in any thread. Empty: nothing is kept.
+  // no memory for a bucket, which is then asked for once more; in any thread, as long as the reducer lives, and inside
+  // calls of kolo's: it must not call kolo itself. Empty: nothing is kept.
   std::function<void()> release_cached_memory{};
 };
 

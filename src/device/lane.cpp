@@ -40,22 +40,46 @@ void Lane::adopt_thread() const {
 
 std::unique_ptr<RegisteredBuffer> Lane::allocate(std::size_t bytes, std::chrono::milliseconds timeout) {
   const auto ask = [&] { return std::move(communicator().allocate({&bytes, 1}, timeout).front()); };
+  wait_for_collectives(timeout);
   try {
     return ask();
   } catch (const cuda::NoDeviceMemory&) {
-    release_cached(timeout);
+    release_cached();
   }
   return ask();
 }
 
-// Freeing waits for the device; so first for collectives, which end only if no rank is lost.
-void Lane::release_cached(std::chrono::milliseconds timeout) {
+// Whoever does not get all of it frees the rest; and freeing waits for the device without a deadline, while collectives
+// end only if no rank is lost.
+void Lane::wait_for_collectives(std::chrono::milliseconds timeout) {
   const base::Deadline deadline(timeout);
   for (watch(); !in_flight_.empty(); watch()) {
-    if (deadline.passed()) throw TimeoutError({}, "the device does not come to an end before its memory is released");
+    if (deadline.passed())
+      throw TimeoutError({}, "the device has not ended its collectives, behind which memory is had");
     communicator().wait_for_activity(std::chrono::microseconds(100));
   }
-  if (release_) release_();
+}
+
+void Lane::release_cached() {
+  const std::scoped_lock lock(reducers_lock_);
+  for (const auto& [reducer, release] : reducers_) {
+    if (release) release();
+  }
+}
+
+void Lane::add_reducer(const void* reducer, std::function<void()> release) {
+  const std::scoped_lock lock(reducers_lock_);
+  reducers_[reducer] = std::move(release);
+}
+
+void Lane::remove_reducer(const void* reducer) noexcept {
+  const std::scoped_lock lock(reducers_lock_);
+  reducers_.erase(reducer);
+}
+
+bool Lane::has_one_reducer() const noexcept {
+  const std::scoped_lock lock(reducers_lock_);
+  return reducers_.size() <= 1;
 }
 
 void Lane::order_after(Stream earlier) { events_.order(stream(), earlier); }

@@ -8,11 +8,12 @@
 //
 // The host waits for none of it. What it agrees on with the other ranks' hosts, before it enqueues, is in
 // engine/device_bucket.h; how hosts reduce, where devices cannot, in engine/staged_bucket.h.
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -60,10 +61,8 @@ class Lane {
   // REQUIRES: Route::shares_by_hosts.
   [[nodiscard]] CopyStreams& copies() noexcept { return *copies_; }
   [[nodiscard]] cuda::EventPool& events() noexcept { return events_; }
-  // What the program's allocator does to give the device back memory that it keeps for itself.
-  void set_release(std::function<void()> release) { release_ = std::move(release); }
-  // Of the communicator; collective there. Where it has none left, what the program keeps for itself is released, on
-  // all its ranks, and it is asked once more.
+  // Of the communicator, and collective there, behind what is in flight. Where it has none left, what the program keeps
+  // for itself is released, on all its ranks, and it is asked once more.
   [[nodiscard]] std::unique_ptr<RegisteredBuffer> allocate(std::size_t bytes, std::chrono::milliseconds timeout);
   // For a thread that works for this lane only: its device becomes the thread's. The guards in what it calls would put
   // back the one that it began with, which makes a context there, of some hundred MB.
@@ -78,10 +77,11 @@ class Lane {
   [[nodiscard]] std::uint64_t take_turn() noexcept { return parts_.gives_turns ? ++turns_ : 0; }
   [[nodiscard]] bool is_turn(std::uint64_t turn) const noexcept { return turn == next_; }
   void end_turn() noexcept { ++next_; }
-  // Those whose buckets take turns. Thread-safe.
-  void add_reducer() noexcept { ++reducers_; }
-  void remove_reducer() noexcept { --reducers_; }
-  [[nodiscard]] bool has_one_reducer() const noexcept { return reducers_ <= 1; }
+  // Those whose buckets take turns, and what gives the device back memory that their program keeps for itself. Thread-
+  // safe.
+  void add_reducer(const void* reducer, std::function<void()> release);
+  void remove_reducer(const void* reducer) noexcept;
+  [[nodiscard]] bool has_one_reducer() const noexcept;
 
   // Enqueued; watched from now on.
   void keep(std::unique_ptr<Operation> operation) { in_flight_.push_back(std::move(operation)); }
@@ -97,16 +97,17 @@ class Lane {
   void settle() noexcept;
 
  private:
-  void release_cached(std::chrono::milliseconds timeout);
+  void wait_for_collectives(std::chrono::milliseconds timeout);
+  void release_cached();
 
   LaneParts parts_;
-  std::function<void()> release_;  // empty: there is nothing that could
   cuda::OwnStream stream_;
   std::optional<CopyStreams> copies_;
   cuda::EventPool events_;
   std::uint64_t turns_ = 0;
   std::uint64_t next_ = 1;
-  std::atomic<int> reducers_ = 0;
+  mutable std::mutex reducers_lock_;
+  std::map<const void*, std::function<void()>> reducers_;  // guarded by reducers_lock_; a function may be empty
   std::vector<std::unique_ptr<Operation>> in_flight_;
   struct Retired {
     cuda::Event last;

@@ -40,6 +40,7 @@ void EngineImpl::watch() {
     watch_submitted(now);
     watch_awaited(now);
     watch_executing(now);
+    watch_plan(now);
   } catch (...) {
     poison_by(std::current_exception());
   }
@@ -107,6 +108,17 @@ void EngineImpl::watch_executing(Clock::time_point now) {
   const auto missing = executor_.waiting_for();
   throw TimeoutError(missing, "rank " + std::to_string(rank()) + ": an operation was started and has not ended after " +
                                   milliseconds_text(now - *oldest) + ", waiting for " + ranks_text(missing));
+}
+
+// A plan is listed and has no turn: some rank has not come to it, or this one has not enqueued what is before it.
+void EngineImpl::watch_plan(Clock::time_point now) {
+  if (!plan_turn_ || !plan_turn_->under_way() || now - plan_since_ <= parts_.config->timeout) return;
+  auto missing = plan_turn_->waiting_for();
+  const std::string why = missing.empty() ? "a bucket that is reduced before it has not been enqueued here"
+                                          : "waiting for " + ranks_text(missing);
+  if (missing.empty()) missing.push_back(rank());
+  throw TimeoutError(missing, "rank " + std::to_string(rank()) + ": a new plan for gradients on devices has waited " +
+                                  milliseconds_text(now - plan_since_) + " for its turn: " + why);
 }
 
 void EngineImpl::withdrawn(const Withdrawal& withdrawal) {

@@ -238,7 +238,6 @@ std::unique_ptr<GradientReducer> EngineImpl::make_reducer(std::vector<GradientIn
   }
   check(table, options);
   const int device = options.device;
-  auto release = options.release_cached_memory;
   const bool on_device = std::any_of(table.begin(), table.end(), [](const auto& row) { return row.on_device; });
   drop_orphans();
   RoundSettings settings;
@@ -262,8 +261,6 @@ std::unique_ptr<GradientReducer> EngineImpl::make_reducer(std::vector<GradientIn
   if (on_device) {
     need_lane(device);
     rounds->use_lane();
-    const std::scoped_lock lock(progress_lock_);
-    if (release) lane_->set_release(std::move(release));
   }
   return std::make_unique<ReducerHandle>(*this, std::move(rounds));
 }
@@ -306,6 +303,13 @@ void EngineImpl::forget(GradientRounds& rounds) {
   std::erase(rounds_, &rounds);
   if (finished_by_id_.size() <= rounds.id()) finished_by_id_.resize(rounds.id() + 1, 0);
   finished_by_id_[rounds.id()] = rounds.rounds_finished();
+  // A wait of its that was given up may have left a round behind.
+  const auto name = GradientRounds::name_of(rounds.id());
+  const auto leave_alone = [&](Submission& submission) {
+    if (submission.entry.name == name) submission.when_listed = [](const Item&) {};
+  };
+  for (auto& [unused, submission] : submitted_) leave_alone(submission);
+  for (auto& listed : listed_) std::ranges::for_each(listed.submissions, leave_alone);
   {
     const std::scoped_lock queue(queue_lock_);
     if (failed_round_.rounds == &rounds) failed_round_ = {};

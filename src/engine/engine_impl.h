@@ -179,6 +179,7 @@ class EngineImpl final : public Engine,
   void watch_submitted(std::chrono::steady_clock::time_point now);
   void watch_awaited(std::chrono::steady_clock::time_point now);
   void watch_executing(std::chrono::steady_clock::time_point now);
+  void watch_plan(std::chrono::steady_clock::time_point now);
   [[nodiscard]] std::chrono::milliseconds report_after() const;
 
   EngineParts parts_;
@@ -215,6 +216,7 @@ class EngineImpl final : public Engine,
   std::map<std::string, Submission> submitted_;
   std::deque<Listed> listed_;                             // in order, not begun
   std::optional<PlanTurn> plan_turn_;                     // for the first of listed_
+  std::chrono::steady_clock::time_point plan_since_;      // when it was asked for
   std::vector<GradientRounds*> rounds_;                   // registered reducers, borrowed
   std::vector<std::unique_ptr<GradientRounds>> orphans_;  // unwound by an exception that has not reached fail_round()
   std::vector<std::shared_ptr<void>> buried_;  // memory that peers may still write to; shared with nobody any more

@@ -178,7 +178,15 @@ bool EngineImpl::needs_wait(const Listed& listed) const {
 bool EngineImpl::has_turn(const Listed& listed) {
   const bool runs = !listed.item.conflict && listed.item.failed_ranks.empty();
   if (!runs || !listed.submissions.front().on_device || lane_->route() == device::Route::hosts) return true;
-  if (!plan_turn_) plan_turn_.emplace(parts_.communicators(), *lane_, parts_.counters);
+  const Begun begun(running_sequence_, listed.item.sequence);
+  if (!plan_turn_) {
+    auto communicator = parts_.communicators();
+    static_cast<void>(
+        communicator->allocate({}, timeout()));  // waits for all ranks, and what it hears may end this item
+    plan_turn_.emplace(std::move(communicator), *lane_, parts_.counters);
+    return false;
+  }
+  if (!plan_turn_->under_way()) plan_since_ = Clock::now();
   return plan_turn_->take();
 }
 

@@ -62,6 +62,7 @@ Activity EngineImpl::activity(const std::string& operation) {
 // Progress lock held: at what, and for whom.
 std::string EngineImpl::waits_at() {
   if (awaited_ != nullptr) return " at " + (*awaited_)().text;
+  if (plan_turn_ && plan_turn_->under_way()) return " at a new plan, for " + ranks_text(plan_turn_->waiting_for());
   if (executor_.oldest()) return ", an operation under way, for " + ranks_text(executor_.waiting_for());
   if (submitted_.empty()) return {};
   const auto& [name, submission] =

@@ -26,14 +26,14 @@ GradientRounds::GradientRounds(RoundHost& host, std::vector<GradientInfo> table,
 
 GradientRounds::~GradientRounds() {
   host_.forget(*this);  // afterwards no other thread is in advance()
-  if (uses_lane_) host_.lane()->remove_reducer();
+  if (uses_lane_) host_.lane()->remove_reducer(this);
   if (in_flight_.load() > 0) host_.bury(std::shared_ptr<Frozen>(std::move(frozen_)));
   let_go(std::move(frozen_));
   let_go(std::move(retired_));
 }
 
 void GradientRounds::use_lane() {
-  host_.lane()->add_reducer();
+  host_.lane()->add_reducer(this, settings_.options.release_cached_memory);
   uses_lane_ = true;
 }
 
@@ -45,7 +45,7 @@ void GradientRounds::let_go(std::unique_ptr<Frozen> plan) {
 
 Entry GradientRounds::make_entry() const {
   Entry entry;
-  entry.name = "gradients/" + std::to_string(settings_.id);
+  entry.name = name_of(settings_.id);
   entry.signature.kind = Kind::gradient_round;
   entry.signature.table = table_text(table_, settings_.options);
   entry.rank = host_.rank();
@@ -312,7 +312,12 @@ std::unique_ptr<Bucket> GradientRounds::make_device_bucket(const PlannedBucket& 
   std::unique_ptr<RegisteredBuffer> memory;  // of the host; for each bucket its own pages
   const std::size_t bytes = HostReduction::memory_for(plan);
   const bool staged = lane.route() == device::Route::hosts;
-  if (staged) memory = std::move(host_.allocator().allocate({&bytes, 1}, host_.timeout()).front());
+  if (staged) {
+    memory = std::move(host_.allocator().allocate({&bytes, 1}, host_.timeout()).front());
+  } else {
+    // What it needs to reduce flags: now, while all ranks are here, and not when a bucket leaves.
+    static_cast<void>(communicator->allocate({}, host_.timeout()));
+  }
   try {
     if (staged) {
       HostReductionParts reduction{std::move(communicator), std::move(memory), &host_.counters()};

@@ -105,6 +105,8 @@ class GradientRounds final : public GradientReducer {
   [[nodiscard]] bool busy() const noexcept { return in_flight_.load() > 0; }
   [[nodiscard]] bool round_open() const noexcept { return round_open_.load(); }
   [[nodiscard]] std::size_t id() const noexcept { return settings_.id; }
+  // Of the rounds' submissions.
+  [[nodiscard]] static std::string name_of(std::size_t id) { return "gradients/" + std::to_string(id); }
   // Whether it is, or may be, the calling thread that closes the rounds.
   [[nodiscard]] bool mine() const noexcept {
     const auto owner = owner_.load();

@@ -61,6 +61,9 @@ class PlanTurn {
   // True once a time, which ends the turn: what is enqueued now is in everybody's order. Until then all ranks call
   // this again and again, and wait for nothing but each other's first call.
   [[nodiscard]] bool take();
+  // It was asked for, and has not been taken.
+  [[nodiscard]] bool under_way() const noexcept { return phase_ != Phase::idle; }
+  // Until the turn is agreed on.
   [[nodiscard]] std::vector<Rank> waiting_for() const { return agreement_.waiting_for(); }
 
  private:

@@ -94,6 +94,12 @@ void GradientBinding::take_launcher_back() noexcept {
   if (fused != nullptr && fused->shared_launcher() == given_.lock()) fused->set_launcher(nullptr);
 }
 
+// Where a later binding has come and gone.
+void GradientBinding::renew_launcher() {
+  const auto* fused = dynamic_cast<const FusedOptimizer*>(optimizer_.get());
+  if (device_.has_value() && fused != nullptr && fused->shared_launcher() == nullptr) give_launcher();
+}
+
 void GradientBinding::attach() {
   for (const auto& slot : slots_) {
     if (slot->hook != nullptr) {
@@ -297,6 +303,7 @@ void GradientBinding::close_round() {
   if (!spoiled_.empty()) {
     throw UsageError(spoiled_);
   }
+  renew_launcher();
   begin_round();
   sweep(slots_);
   finish();

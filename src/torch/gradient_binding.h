@@ -54,6 +54,7 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
 
   void give_launcher();
   void take_launcher_back() noexcept;
+  void renew_launcher();
   void on_gradient(GradientSlot& slot);
   void begin_round();
   enum class End { reduced, given_up };

@@ -42,7 +42,7 @@ inline Rest rest() {
 // shows.
 inline void expect_rest(int ranks) {
   const auto now = rest();
-  EXPECT_LT(now.sleeps, 100.0 * ranks) << "something polls";
+  EXPECT_LT(now.sleeps, 100 + 25.0 * ranks) << "something polls";
   EXPECT_LT(now.cores, 0.25) << "something spins";
 }
 

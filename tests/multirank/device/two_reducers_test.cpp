@@ -95,6 +95,30 @@ TEST_P(TwoReducers, APlanIsMadeBetweenTheBucketsOfAnother) {
   }
 }
 
+// Each in a thread of its own, whose plans are made anew at the same time or one after the other.
+TEST_P(TwoReducers, ThreadsMakePlansBesideEachOther) {
+  for (std::uint64_t seed = 1; seed <= (kSanitized ? 2U : 8U); ++seed) {
+    DeviceWorld world(options(seed));
+    world.run([&](Context& context) {
+      Trainer first(world, context, {100, 3000, 7, 20000}), second(world, context, {5000, 64, 9000, 3000});
+      const auto train = [&](Trainer& trainer, float value, int late) {
+        world.runtime()->api().set_device(context.rank());
+        for (int round = 0; round < 6; ++round) {
+          if (round % 2 == 1) trainer.reducer->change_table(trainer.model.table());
+          if ((context.rank() + round) % 3 == late) std::this_thread::sleep_for(1ms);
+          const auto found = trainer.step(value);
+          trainer.synchronize();
+          EXPECT_EQ(far_from(value, *found), 0) << "round " << round << " seed " << seed;
+        }
+      };
+      std::thread beside(train, std::ref(second), 2.0F, static_cast<int>(seed % 3));
+      train(first, 1, 0);
+      beside.join();
+    });
+    ASSERT_FALSE(HasFailure()) << "seed " << seed;
+  }
+}
+
 // Rounds that fail on some rank, before the first reducer is finished or between the two, and ranks that are late.
 TEST_P(TwoReducers, RoundsThatFailAreFollowedByGoodOnes) {
   for (std::uint64_t seed = 1; seed <= (kSanitized ? 2U : 6U); ++seed) {

@@ -221,10 +221,23 @@ Tensors replace_the_distributed_optimizer(Place& place) {
   return parameters.values();
 }
 
+// Another one has come and gone meanwhile.
+Tensors keep_the_distributed_optimizer(Place& place) {
+  const OddParameters parameters(place.device);
+  const auto sgd = parameters.optimizer<FusedSGD, SgdGroups>();
+  OddTraining training(place, sgd, parameters);
+  training.step(0);
+  { const OddTraining another(place, sgd, parameters); }
+  for (int step = 1; step < kSteps; ++step) training.step(step);
+  return parameters.values();
+}
+
 TEST(FusedReplacement, KeepsTheKernels) {
   const TorchProgram plain = train<FusedSGD, SgdGroups>;
-  EXPECT_EQ(launches_of(replace_the_distributed_optimizer, "kolo_sgd").updates, launches_of(plain, "kolo_sgd").updates);
-  expect_bits(replace_the_distributed_optimizer, run_on_cpus(2, plain));
+  for (const auto& program : {replace_the_distributed_optimizer, keep_the_distributed_optimizer}) {
+    EXPECT_EQ(launches_of(program, "kolo_sgd").updates, launches_of(plain, "kolo_sgd").updates);
+    expect_bits(program, run_on_cpus(2, plain));
+  }
 }
 
 // Every step is launched, whatever becomes of it.
