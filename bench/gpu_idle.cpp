@@ -1,6 +1,7 @@
 #include "gpu_idle.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -11,7 +12,7 @@ namespace {
 constexpr std::size_t kListed = 6;
 constexpr std::size_t kNameLength = 60;
 
-double rounded(double value) { return static_cast<double>(static_cast<std::int64_t>(value * 100 + 0.5)) / 100; }
+double rounded(double value) { return std::round(value * 100) / 100; }
 
 }  // namespace
 
@@ -21,14 +22,14 @@ std::vector<Gap> gaps_between(std::vector<Span> spans, int steps) {
   const Span* last = nullptr;  // the one that ended last so far
   for (const Span& span : spans) {
     if (last != nullptr && span.begin_ns > last->end_ns) {
-      Gap& gap = kinds[{last->name, span.name}];
+      Gap& gap = kinds.try_emplace({last->name, span.name}, Gap{last->name, span.name}).first->second;
       gap.number += 1.0 / steps;
       gap.us += static_cast<double>(span.begin_ns - last->end_ns) / 1000 / steps;
     }
     if (last == nullptr || span.end_ns > last->end_ns) last = &span;
   }
   std::vector<Gap> gaps;
-  for (const auto& [names, gap] : kinds) gaps.push_back({names.first, names.second, gap.number, gap.us});
+  for (const auto& [names, gap] : kinds) gaps.push_back(gap);
   std::ranges::stable_sort(gaps, std::ranges::greater{}, &Gap::us);
   return gaps;
 }

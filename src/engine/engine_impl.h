@@ -154,7 +154,7 @@ class EngineImpl final : public Engine,
   void execute(const Item& item, std::uint32_t depth) override;
   bool run_listed(bool may_wait);
   [[nodiscard]] bool needs_wait(const Listed& listed) const;
-  [[nodiscard]] bool has_turn(const Listed& listed);
+  [[nodiscard]] bool takes_turn(const Listed& listed);
   void run(Listed& listed);
   void start_named(Listed& listed);
   void run_round(Submission& round, const Item& item);

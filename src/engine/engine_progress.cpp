@@ -32,6 +32,9 @@ class Begun {
   std::uint64_t& running_;
 };
 
+// All ranks do it; otherwise all report why not.
+bool is_executed(const Item& item) { return !item.conflict && item.failed_ranks.empty(); }
+
 }  // namespace
 
 bool EngineImpl::advance(Visitor visitor) {
@@ -147,7 +150,7 @@ void EngineImpl::count_executing() { executing_.store(static_cast<int>(executor_
 
 bool EngineImpl::run_listed(bool may_wait) {
   bool moved = false;
-  while (!listed_.empty() && (may_wait || !needs_wait(listed_.front())) && has_turn(listed_.front())) {
+  while (!listed_.empty() && (may_wait || !needs_wait(listed_.front())) && takes_turn(listed_.front())) {
     auto next = std::move(listed_.front());
     listed_.pop_front();
     try {
@@ -166,7 +169,7 @@ bool EngineImpl::run_listed(bool may_wait) {
 }
 
 bool EngineImpl::needs_wait(const Listed& listed) const {
-  if (listed.item.conflict || !listed.item.failed_ranks.empty()) return false;
+  if (!is_executed(listed.item)) return false;
   if (listed.submissions.front().when_listed) return true;
   std::vector<const Request*> requests;
   for (const auto& submission : listed.submissions) requests.push_back(&submission.pending.request);
@@ -175,16 +178,14 @@ bool EngineImpl::needs_wait(const Listed& listed) const {
 
 // A plan's buckets on devices have memory that NCCL makes with all ranks, behind the same buckets of other reducers
 // everywhere. Reductions by hosts alone need none.
-bool EngineImpl::has_turn(const Listed& listed) {
-  const bool runs = !listed.item.conflict && listed.item.failed_ranks.empty();
-  if (!runs || !listed.submissions.front().on_device || lane_->route() == device::Route::hosts) return true;
+bool EngineImpl::takes_turn(const Listed& listed) {
+  if (!is_executed(listed.item) || !listed.submissions.front().on_device || lane_->route() == device::Route::hosts) {
+    return true;
+  }
   const Begun begun(running_sequence_, listed.item.sequence);
   if (!plan_turn_) {
-    auto communicator = parts_.communicators();
-    static_cast<void>(
-        communicator->allocate({}, timeout()));  // waits for all ranks, and what it hears may end this item
-    plan_turn_.emplace(std::move(communicator), *lane_, parts_.counters);
-    return false;
+    plan_turn_.emplace(make_prepared(parts_.communicators, timeout()), *lane_, parts_.counters);
+    return false;  // what was heard meanwhile may have ended this item
   }
   if (!plan_turn_->under_way()) plan_since_ = Clock::now();
   return plan_turn_->take();

@@ -26,16 +26,13 @@ GradientRounds::GradientRounds(RoundHost& host, std::vector<GradientInfo> table,
 
 GradientRounds::~GradientRounds() {
   host_.forget(*this);  // afterwards no other thread is in advance()
-  if (uses_lane_) host_.lane()->remove_reducer(this);
+  if (host_.lane() != nullptr) host_.lane()->remove_reducer(this);
   if (in_flight_.load() > 0) host_.bury(std::shared_ptr<Frozen>(std::move(frozen_)));
   let_go(std::move(frozen_));
   let_go(std::move(retired_));
 }
 
-void GradientRounds::use_lane() {
-  host_.lane()->add_reducer(this, settings_.options.release_cached_memory);
-  uses_lane_ = true;
-}
+void GradientRounds::use_lane() { host_.lane()->add_reducer(this, settings_.options.release_cached_memory); }
 
 // Nobody on the host uses it any more.
 void GradientRounds::let_go(std::unique_ptr<Frozen> plan) {
@@ -308,16 +305,11 @@ std::unique_ptr<Bucket> GradientRounds::make_bucket(const PlannedBucket& plan, s
 
 std::unique_ptr<Bucket> GradientRounds::make_device_bucket(const PlannedBucket& plan) {
   device::Lane& lane = *host_.lane();
-  auto communicator = host_.communicators()();
+  const bool staged = lane.route() == device::Route::hosts;
+  auto communicator = staged ? host_.communicators()() : make_prepared(host_.communicators(), host_.timeout());
   std::unique_ptr<RegisteredBuffer> memory;  // of the host; for each bucket its own pages
   const std::size_t bytes = HostReduction::memory_for(plan);
-  const bool staged = lane.route() == device::Route::hosts;
-  if (staged) {
-    memory = std::move(host_.allocator().allocate({&bytes, 1}, host_.timeout()).front());
-  } else {
-    // What it needs to reduce flags: now, while all ranks are here, and not when a bucket leaves.
-    static_cast<void>(communicator->allocate({}, host_.timeout()));
-  }
+  if (staged) memory = std::move(host_.allocator().allocate({&bytes, 1}, host_.timeout()).front());
   try {
     if (staged) {
       HostReductionParts reduction{std::move(communicator), std::move(memory), &host_.counters()};

@@ -154,7 +154,6 @@ class GradientRounds final : public GradientReducer {
   [[nodiscard]] Awaited awaited() const;
 
   RoundHost& host_;
-  bool uses_lane_ = false;
   std::vector<GradientInfo> table_;
   RoundSettings settings_;
   std::unique_ptr<Frozen> frozen_;

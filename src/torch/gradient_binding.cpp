@@ -76,13 +76,13 @@ GradientBinding::GradientBinding(Engine& engine, std::shared_ptr<torch::optim::O
   take_table(trainable);
   reducer_ = engine_.make_reducer(table_of(slots_), reducer_options(options_, device_));
   round_ = reducer_->round();
-  if (device_.has_value()) give_launcher();
+  give_launcher();
 }
 
 // To an optimizer of kolo's own.
 void GradientBinding::give_launcher() {
   auto* fused = dynamic_cast<FusedOptimizer*>(optimizer_.get());
-  if (fused == nullptr) return;
+  if (fused == nullptr || !device_.has_value()) return;
   std::shared_ptr<StepLauncher> launcher = engine_.make_step_launcher();
   given_ = launcher;
   fused->set_launcher(std::move(launcher));
@@ -97,7 +97,7 @@ void GradientBinding::take_launcher_back() noexcept {
 // Where a later binding has come and gone.
 void GradientBinding::renew_launcher() {
   const auto* fused = dynamic_cast<const FusedOptimizer*>(optimizer_.get());
-  if (device_.has_value() && fused != nullptr && fused->shared_launcher() == nullptr) give_launcher();
+  if (fused != nullptr && fused->shared_launcher() == nullptr) give_launcher();
 }
 
 void GradientBinding::attach() {
