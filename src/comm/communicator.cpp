@@ -1,6 +1,7 @@
 // The blocking forms: start, then drive.
 #include "kolo/communicator.h"
 
+#include <algorithm>
 #include <thread>
 
 #include "base/deadline.h"
@@ -8,6 +9,9 @@
 
 namespace kolo {
 namespace {
+
+constexpr std::chrono::microseconds kShortestNap{30};
+constexpr std::chrono::microseconds kLongestNap{1000};
 
 std::string names_of(const std::vector<Rank>& ranks) {
   if (ranks.empty()) return "nobody in particular";
@@ -34,17 +38,19 @@ bool Communicator::spin(Operation& operation) {
 }
 
 // Spinning is for peers that run on other cores at this moment; yielding for peers that wait for this core; sleeping
-// for peers that are far away or late. A late peer that has come is not late any more: patience begins anew.
+// for peers that are far away or late, and the longer, the later they are: what comes may ring no bell. A late peer
+// that has come is not late any more: patience begins anew.
 void Communicator::drive(Operation& operation, std::chrono::milliseconds timeout, std::string_view what) {
   if (spin(operation)) return;
-  using namespace std::chrono_literals;
   const base::Deadline deadline(timeout);
+  std::chrono::microseconds nap = kShortestNap;
   base::Deadline yielding(yield_time());
   while (!operation.advance()) {
     progress();
     if (moved()) {
       if (spin(operation)) return;
       yielding = base::Deadline(yield_time());
+      nap = kShortestNap;
     }
     if (!yielding.passed()) {
       std::this_thread::yield();
@@ -56,7 +62,8 @@ void Communicator::drive(Operation& operation, std::chrono::milliseconds timeout
                          " ms on rank " + std::to_string(rank()) + "; waiting for " + names_of(missing);
       throw TimeoutError(std::move(missing), text);
     }
-    wait_for_activity(1ms);
+    wait_for_activity(nap);
+    nap = std::min(2 * nap, kLongestNap);
   }
 }
 

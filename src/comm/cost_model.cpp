@@ -198,11 +198,11 @@ std::string_view name_of(Way way) noexcept {
 CostConstants fixed_costs() noexcept {
   CostConstants constants;
   constants.host = {.alpha_us = 2, .beta_us = 1.5e-4};
-  constants.network = {.alpha_us = 60, .beta_us = 8.6e-3};
+  constants.network = {.alpha_us = 20, .beta_us = 9e-4};
   constants.gamma_us = 2.5e-5;
   constants.sync_us = 0.3;
-  constants.whole_factor = 1.1;
-  constants.partner_factor = 1.1;
+  constants.whole_factor = 1.2;
+  constants.partner_factor = 1.02;
   return constants;
 }
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "comm/cost_model.h"
+#include "comm/corrections.h"
 #include "kolo/communicator.h"
 #include "kolo/config.h"
 #include "telemetry/counters.h"
@@ -25,7 +25,7 @@ struct AlgorithmicParts {
   // shared memory, else a host for every rank. Groups on the same hosts that use the same links at the same time.
   int hosts = 0;
   int sharing = 1;
-  CostConstants costs = fixed_costs();
+  Costs costs = {};
   std::chrono::milliseconds timeout{std::chrono::seconds(600)};  // for the shared memory that is made when first needed
 };
 

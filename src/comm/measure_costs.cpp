@@ -12,12 +12,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <functional>
 #include <vector>
 
 #include "base/deadline.h"
 #include "collectives/reduction.h"
+#include "comm/measure_ways.h"
 #include "kolo/error.h"
 #include "transport/subset.h"
 
@@ -97,20 +97,6 @@ class Meter {
     return time(*group, Algorithm::direct, sizeof(float), kShortTrials);
   }
 
-  // The largest of all ranks' values.
-  template <std::size_t n>
-  void agree(Communicator& all, double (&values)[n]) {
-    std::memcpy(memory_.data(), values, sizeof(values));
-    AllreduceOptions options;
-    options.data = reinterpret_cast<std::byte*>(memory_.data());
-    options.count = n;
-    options.dtype = DType::f64;
-    options.op = ReduceOp::max;
-    options.algorithm = Algorithm::ring;
-    all.allreduce(options, left());
-    std::memcpy(values, memory_.data(), sizeof(values));
-  }
-
   [[nodiscard]] std::chrono::milliseconds left() const {
     return std::chrono::duration_cast<std::chrono::milliseconds>(deadline_.left());
   }
@@ -162,7 +148,7 @@ void take(double value, double least, double& constant) {
   if (value > 0) constant = std::max(value, least);
 }
 
-// Without shared memory on this host the others' value counts: they wait in agree().
+// Without shared memory on this host the others' value counts: they wait in agree_on_largest().
 double meeting_or_nothing(Meter& meter, transport::Transport& whole, const std::vector<Rank>& neighbours) {
   try {
     return meter.meeting(whole, neighbours);
@@ -173,7 +159,7 @@ double meeting_or_nothing(Meter& meter, transport::Transport& whole, const std::
 
 }  // namespace
 
-CostConstants measure_costs(const HierarchicalParts& parts, std::vector<float>& memory) {
+Costs measure_costs(const HierarchicalParts& parts, std::vector<float>& memory) {
   transport::Transport& whole = *parts.whole.transport;
   const base::Deadline deadline(parts.whole.timeout);
   Meter meter(parts.whole, deadline, memory);
@@ -201,7 +187,7 @@ CostConstants measure_costs(const HierarchicalParts& parts, std::vector<float>& 
   const Seen& seen = lane.size() > 1 ? network : host;
   double values[] = {network.alpha_us, network.beta_us,   host.alpha_us,       host.beta_us,
                      gamma_us(),       seen.whole_factor, seen.partner_factor, sync};
-  meter.agree(*all, values);
+  agree_on_largest(*all, memory, values, meter.left());
 
   CostConstants constants = fixed_costs();
   constants.measured = true;
@@ -213,7 +199,7 @@ CostConstants measure_costs(const HierarchicalParts& parts, std::vector<float>& 
   take(values[5], 1.0, constants.whole_factor);
   take(values[6], 1.0, constants.partner_factor);
   take(values[7], 0.01, constants.sync_us);
-  return constants;
+  return {constants, measure_ways(parts, constants, deadline, memory)};
 }
 
 }  // namespace kolo::comm

@@ -21,7 +21,21 @@ Load load_of(const AllreduceOptions& options) {
   return {options.count * size_of(wide ? DType::i64 : options.dtype), !options.flags.words.empty()};
 }
 
-Algorithm algorithm_of(Way way) {
+std::string printed(const char* format, double value) {
+  char text[64];
+  std::snprintf(text, sizeof(text), format, value);
+  return text;
+}
+
+std::string time_of(double us) { return printed("%.3g us", us); }
+
+std::string words_of(const LinkCosts& link) {
+  return printed("%.3g us", link.alpha_us) + printed(" + %.3g ns a byte", link.beta_us * 1e3);
+}
+
+}  // namespace
+
+Algorithm algorithm_of(Way way) noexcept {
   switch (way) {
     case Way::ring:
       return Algorithm::ring;
@@ -38,30 +52,20 @@ Algorithm algorithm_of(Way way) {
   }
 }
 
-std::string printed(const char* format, double value) {
-  char text[64];
-  std::snprintf(text, sizeof(text), format, value);
-  return text;
+std::string describe(const Costs& costs) {
+  const CostConstants& constants = costs.constants;
+  std::string text = std::string(constants.measured ? "measured" : "fixed") + " costs: between hosts " +
+                     words_of(constants.network) + "; in a host " + words_of(constants.host) + ", to meet " +
+                     time_of(constants.sync_us) + printed("; reducing %.3g ns a byte", constants.gamma_us * 1e3) +
+                     printed("; whole messages x %.3g", constants.whole_factor) +
+                     printed(", changing partners x %.3g", constants.partner_factor);
+  if (costs.corrections.empty()) return text;
+  return text + "; corrected by what each way took up to " + std::to_string(costs.corrections.up_to()) + " bytes";
 }
 
-std::string time_of(double us) { return printed("%.3g us", us); }
-
-std::string words_of(const LinkCosts& link) {
-  return printed("%.3g us", link.alpha_us) + printed(" + %.3g ns a byte", link.beta_us * 1e3);
-}
-
-}  // namespace
-
-std::string describe(const CostConstants& constants) {
-  return std::string(constants.measured ? "measured" : "fixed") + " costs: between hosts " +
-         words_of(constants.network) + "; in a host " + words_of(constants.host) + ", to meet " +
-         time_of(constants.sync_us) + printed("; reducing %.3g ns a byte", constants.gamma_us * 1e3) +
-         printed("; whole messages x %.3g", constants.whole_factor) +
-         printed(", changing partners x %.3g", constants.partner_factor);
-}
-
-Chooser::Chooser(const Surroundings& surroundings, const CostConstants& constants)
-    : surroundings_(surroundings), constants_(constants) {
+Chooser::Chooser(const Surroundings& surroundings, const Costs& costs)
+    : surroundings_(surroundings), constants_(costs.constants) {
+  if (costs.corrections.are_of(surroundings)) corrections_ = costs.corrections;
   if (surroundings.size == 1) return;
   ways_ = {Way::ring, Way::tree, Way::halving_doubling, Way::recursive_doubling};
   if (surroundings.lanes > 0) ways_.push_back(Way::hierarchical);
@@ -69,14 +73,26 @@ Chooser::Chooser(const Surroundings& surroundings, const CostConstants& constant
   flagged_ = crossovers(true);
 }
 
+double Chooser::price_us(Way way, const Load& load) const {
+  return cost_us(way, load, surroundings_, constants_) * corrections_.factor(way, load.bytes);
+}
+
+// Corrections are single measurements: what the constants find cheapest stays, unless another way was clearly faster.
 Chooser::Priced Chooser::cheapest(const Load& load, std::optional<Way> but) const {
-  Priced best{Way::alone, std::numeric_limits<double>::infinity()};
+  constexpr double kClearly = 0.9;
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  double least = kNever;
+  Priced expected{Way::alone, kNever};
+  Priced seen = expected;
   for (const Way way : ways_) {
     if (way == but) continue;
-    const double us = cost_us(way, load, surroundings_, constants_);
-    if (us < best.us) best = {way, us};
+    const double by_constants = cost_us(way, load, surroundings_, constants_);
+    const double us = by_constants * corrections_.factor(way, load.bytes);
+    if (by_constants < least) expected = {way, us};
+    least = std::min(least, by_constants);
+    if (us < seen.us) seen = {way, us};
   }
-  return best;
+  return seen.us < kClearly * expected.us ? seen : expected;
 }
 
 // A way that is cheapest only between two neighbours of the grid, a quarter apart, is not seen; it would save little.
@@ -160,14 +176,14 @@ std::string Chooser::words(const AllreduceOptions& options, const Priced& chosen
   }
   text += "; " + std::to_string(surroundings_.size) + " ranks on " +
           (surroundings_.hosts == 1 ? "one host" : std::to_string(surroundings_.hosts) + " hosts");
-  return text + "; " + describe(constants_);
+  return text + "; " + describe({constants_, corrections_});
 }
 
 Selection Chooser::select(const AllreduceOptions& options) const {
   const Way chosen = way(options);
   Choice choice;
   choice.algorithm = algorithm_of(chosen);
-  choice.predicted_us = cost_us(chosen, load_of(options), surroundings_, constants_);
+  choice.predicted_us = price_us(chosen, load_of(options));
   choice.reason =
       chosen == Way::alone ? "a group of one rank: nothing to exchange" : words(options, {chosen, choice.predicted_us});
   return {chosen, std::move(choice)};

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "comm/cost_model.h"
+#include "comm/corrections.h"
 #include "kolo/communicator.h"
 
 namespace kolo::comm {
@@ -24,7 +24,7 @@ inline constexpr std::size_t kPairHalvesUpTo = std::size_t{8} << 20;
 // Where the cheapest way changes is worked out once, when it is made.
 class Chooser {
  public:
-  Chooser(const Surroundings& surroundings, const CostConstants& constants);
+  Chooser(const Surroundings& surroundings, const Costs& costs);
 
   // For the hot path. Throws UsageError when options.algorithm cannot be had.
   [[nodiscard]] Way way(const AllreduceOptions& options) const;
@@ -45,6 +45,7 @@ class Chooser {
   };
 
   [[nodiscard]] std::vector<Crossover> crossovers(bool flags) const;
+  [[nodiscard]] double price_us(Way way, const Load& load) const;
   [[nodiscard]] Priced cheapest(const Load& load, std::optional<Way> but = std::nullopt) const;
   [[nodiscard]] Way asked_for(Algorithm algorithm, const AllreduceOptions& options) const;
   [[nodiscard]] Way direct_way(const AllreduceOptions& options) const;
@@ -53,12 +54,14 @@ class Chooser {
 
   Surroundings surroundings_;
   CostConstants constants_;
-  std::vector<Way> ways_;  // over messages, that can be had here
+  Corrections corrections_;  // empty where those that are known are not of this group
+  std::vector<Way> ways_;    // over messages, that can be had here
   std::vector<Crossover> plain_;
   std::vector<Crossover> flagged_;
 };
 
-// The constants in a line, fit to print.
-[[nodiscard]] std::string describe(const CostConstants& constants);
+// In a line, fit to print.
+[[nodiscard]] std::string describe(const Costs& costs);
+[[nodiscard]] Algorithm algorithm_of(Way way) noexcept;
 
 }  // namespace kolo::comm

@@ -109,7 +109,8 @@ void Context::Parts::start() {
   }
   if (watch) watch->look_after(engine_wires.between_devices.get(), nullptr);
   measure_costs();
-  if (user_wires.costs.measured && bootstrap->placement().rank == 0) logger.info(comm::describe(user_wires.costs));
+  if (user_wires.costs.constants.measured && bootstrap->placement().rank == 0)
+    logger.info(comm::describe(user_wires.costs));
   communicator = runtime::make_communicator(user_wires, config, counters);
   engine::EngineParts parts;
   parts.placement = bootstrap->placement();
@@ -140,7 +141,8 @@ void Context::Parts::start() {
 }
 
 void Context::Parts::measure_costs() {
-  if (config.cost_model == CostModel::fixed || user_wires.costs.measured || user_wires.transport == nullptr) return;
+  if (config.cost_model == CostModel::fixed || user_wires.costs.constants.measured || user_wires.transport == nullptr)
+    return;
   user_wires.costs = engine_wires.costs = runtime::measure_costs(user_wires, config, counters);
   user_wires.measuring = {};
 }

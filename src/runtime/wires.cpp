@@ -113,7 +113,7 @@ transport::Tag conversation_tag(const Wires& wires, std::uint64_t epoch) {
   return wires.transport->last_tag() - 2 * static_cast<transport::Tag>(epoch % kConversations) - 1;
 }
 
-comm::CostConstants measure_costs(Wires& wires, const Config& config, telemetry::Counters& counters) {
+comm::Costs measure_costs(Wires& wires, const Config& config, telemetry::Counters& counters) {
   return comm::measure_costs({parts_over(wires, config, counters), wires.hosts}, wires.measuring);
 }
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cluster/bootstrap.h"
-#include "comm/cost_model.h"
+#include "comm/corrections.h"
 #include "device/route.h"
 #include "kolo/communicator.h"
 #include "kolo/config.h"
@@ -35,9 +35,9 @@ struct Wires {
   std::unique_ptr<transport::Transport> of_share_between_devices;
   Hosts hosts;
   Way way = Way::memory;
-  transport::Tag next_tag = 0;                      // of `transport`, not given to anybody yet
-  transport::Tag next_device_tag = 0;               // of `between_devices`
-  comm::CostConstants costs = comm::fixed_costs();  // what algorithms are chosen by; equal on all ranks
+  transport::Tag next_tag = 0;         // of `transport`, not given to anybody yet
+  transport::Tag next_device_tag = 0;  // of `between_devices`
+  comm::Costs costs;                   // what algorithms are chosen by; equal on all ranks
 };
 
 // Between processes. With all ranks on one host: shared memory. Otherwise TCP or MPI (config.network), and shared
@@ -51,7 +51,7 @@ void connect_devices(Wires& wires, cluster::Bootstrap& bootstrap, const void* mp
 [[nodiscard]] std::vector<Wires> make_thread_wires(const Hosts& hosts);
 
 // What the wires show, agreed by all ranks. Collective and blocking, until config.timeout.
-[[nodiscard]] comm::CostConstants measure_costs(Wires& wires, const Config& config, telemetry::Counters& counters);
+[[nodiscard]] comm::Costs measure_costs(Wires& wires, const Config& config, telemetry::Counters& counters);
 
 // A tag for one use, or `count` in a row. Throws BackendError when the medium has no more.
 [[nodiscard]] transport::Tag take_tags(Wires& wires, transport::Tag count);

@@ -34,7 +34,7 @@ struct Group {
     counters = std::vector<telemetry::Counters>(transports.size());
     memory.resize(transports.size());
   }
-  comm::CostConstants measure(int rank, std::chrono::milliseconds timeout = 60s) {
+  comm::Costs measure(int rank, std::chrono::milliseconds timeout = 60s) {
     const auto r = static_cast<std::size_t>(rank);
     comm::HierarchicalParts made;
     made.whole.transport = transports[r].get();
@@ -53,15 +53,19 @@ struct Group {
   std::vector<telemetry::Counters> counters;
 };
 
+constexpr comm::Way kWays[] = {comm::Way::ring, comm::Way::tree, comm::Way::halving_doubling,
+                               comm::Way::recursive_doubling, comm::Way::hierarchical};
+
 class MeasuredCosts : public testing::TestWithParam<Hosts> {};
 
 TEST_P(MeasuredCosts, AreEqualOnAllRanks) {
   Group group(GetParam());
-  std::vector<comm::CostConstants> seen(static_cast<std::size_t>(group.size));
-  run_ranks(group.size, [&](int rank) { seen[static_cast<std::size_t>(rank)] = group.measure(rank); });
-  const comm::CostConstants& first = seen.front();
+  std::vector<comm::Costs> costs(static_cast<std::size_t>(group.size));
+  run_ranks(group.size, [&](int rank) { costs[static_cast<std::size_t>(rank)] = group.measure(rank); });
+  const comm::CostConstants& first = costs.front().constants;
   EXPECT_TRUE(first.measured);
-  for (const comm::CostConstants& other : seen) {
+  for (const comm::Costs& of_rank : costs) {
+    const comm::CostConstants& other = of_rank.constants;
     EXPECT_EQ(other.network.alpha_us, first.network.alpha_us);
     EXPECT_EQ(other.network.beta_us, first.network.beta_us);
     EXPECT_EQ(other.host.alpha_us, first.host.alpha_us);
@@ -70,7 +74,37 @@ TEST_P(MeasuredCosts, AreEqualOnAllRanks) {
     EXPECT_EQ(other.gamma_us, first.gamma_us);
     EXPECT_EQ(other.whole_factor, first.whole_factor);
     EXPECT_EQ(other.partner_factor, first.partner_factor);
-    EXPECT_EQ(comm::describe(other), comm::describe(first));
+    for (const comm::Way way : kWays) {
+      for (std::size_t bytes = 1; bytes < std::size_t{1} << 30; bytes *= 3) {
+        ASSERT_EQ(of_rank.corrections.factor(way, bytes), costs.front().corrections.factor(way, bytes));
+      }
+    }
+    EXPECT_EQ(comm::describe(of_rank), comm::describe(costs.front()));
+  }
+}
+
+// Every way that the group has, and no other.
+TEST_P(MeasuredCosts, CorrectWhatTheModelSaysOfEachWay) {
+  Group group(GetParam());
+  comm::Costs seen;
+  run_ranks(group.size, [&](int rank) {
+    const comm::Costs mine = group.measure(rank);
+    if (rank == 0) seen = mine;
+  });
+  if (group.hosts.size() == 1) {
+    EXPECT_TRUE(seen.corrections.empty());
+    return;
+  }
+  const comm::Surroundings here{.size = group.size, .hosts = static_cast<int>(group.hosts.size())};
+  EXPECT_TRUE(seen.corrections.are_of(here));
+  EXPECT_GE(seen.corrections.up_to(), 64U << 10);
+  for (const comm::Way way : kWays) {
+    const bool there = way != comm::Way::hierarchical || group.size > here.hosts;
+    for (const std::size_t bytes : {8UL, 5000UL, 60'000UL}) {
+      const double factor = seen.corrections.factor(way, bytes);
+      EXPECT_GT(factor, 0) << comm::name_of(way);
+      EXPECT_EQ(factor == 1, !there) << comm::name_of(way) << ", " << bytes << " bytes";
+    }
   }
 }
 
@@ -79,7 +113,7 @@ TEST_P(MeasuredCosts, AreOfTheLinksThereAre) {
   Group group(GetParam());
   comm::CostConstants seen;
   run_ranks(group.size, [&](int rank) {
-    const comm::CostConstants mine = group.measure(rank);
+    const comm::CostConstants mine = group.measure(rank).constants;
     if (rank == 0) seen = mine;
   });
   const comm::CostConstants fixed = comm::fixed_costs();
@@ -127,11 +161,13 @@ class NoMemory final : public transport::SharedMemory {
 TEST(MeasuringCosts, AHostWithoutSharedMemoryKeepsNobodyWaiting) {
   Group group({{0, 1}, {2, 3}});
   for (const int local : {0, 1}) group.shared[static_cast<std::size_t>(2 + local)] = std::make_unique<NoMemory>(local);
-  std::vector<comm::CostConstants> seen(4);
+  std::vector<comm::Costs> seen(4);
   run_ranks(4, [&](int rank) { seen[static_cast<std::size_t>(rank)] = group.measure(rank); });
-  for (const auto& constants : seen) {
-    EXPECT_EQ(constants.sync_us, seen[0].sync_us);
-    EXPECT_EQ(constants.network.alpha_us, seen[0].network.alpha_us);
+  for (const auto& [constants, corrections] : seen) {
+    EXPECT_EQ(constants.sync_us, seen[0].constants.sync_us);
+    EXPECT_EQ(constants.network.alpha_us, seen[0].constants.network.alpha_us);
+    EXPECT_NE(corrections.factor(comm::Way::ring, 8), 1);
+    EXPECT_EQ(corrections.factor(comm::Way::hierarchical, 8), 1);  // cannot be had
   }
 }
 
@@ -146,6 +182,7 @@ TEST(MeasuringCosts, AContextDoesItWhenAsked) {
   };
   auto contexts = Context::create_local(std::vector<int>{0, 1, 1, 2}, config);
   ASSERT_EQ(lines.size(), 1U);
+  EXPECT_NE(lines.front().find("corrected by what each way took"), std::string::npos) << lines.front();
   EXPECT_NE(lines.front().find("rank 0"), std::string::npos) << lines.front();
   run_ranks(4, [&](int rank) {
     Context& context = *contexts[static_cast<std::size_t>(rank)];

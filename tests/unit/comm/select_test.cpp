@@ -16,8 +16,8 @@ AllreduceOptions of_bytes(std::size_t bytes, RegisteredBuffer* registered = null
   return options;
 }
 
-Chooser on_one_host(int size) { return {{.size = size, .shared_memory = true}, fixed_costs()}; }
-Chooser on_hosts(int hosts) { return {{.size = hosts, .hosts = hosts}, fixed_costs()}; }
+Chooser on_one_host(int size) { return {{.size = size, .shared_memory = true}, Costs{}}; }
+Chooser on_hosts(int hosts) { return {{.size = hosts, .hosts = hosts}, Costs{}}; }
 
 TEST(Select, OneHostFollowsMemoryAndSize) {
   PrivateBuffer buffer(64);
@@ -101,7 +101,7 @@ TEST(Select, SaysWhy) {
   CostConstants constants;
   constants.network = {.alpha_us = 100, .beta_us = 0.01};
   constants.measured = true;
-  const Chooser chooser({.size = 4, .hosts = 4}, constants);
+  const Chooser chooser({.size = 4, .hosts = 4}, {constants});
   const Choice choice = chooser.select(of_bytes(8)).choice;
   EXPECT_EQ(choice.algorithm, Algorithm::recursive_doubling);
   EXPECT_NEAR(choice.predicted_us, 2 * (100 + 0.08), 1e-9);
@@ -113,6 +113,27 @@ TEST(Select, SaysWhy) {
   asked.algorithm = Algorithm::ring;
   EXPECT_EQ(chooser.select(asked).choice.reason.find("ring (asked for), 600 us expected; else: recursive_doubling"), 0U)
       << chooser.select(asked).choice.reason;
+}
+
+// What a group's ways really took comes before what its links let expect; also between and beyond the sizes tried.
+TEST(Select, CorrectionsOfThisGroupCount) {
+  const Surroundings here{.size = 4, .hosts = 4};
+  Corrections corrections(here);
+  for (const std::size_t bytes : {1000UL, 1'000'000UL}) {
+    corrections.add(Way::recursive_doubling, bytes, 50);
+    corrections.add(Way::halving_doubling, bytes, 50);
+    corrections.add(Way::ring, bytes, 50);
+    corrections.add(Way::tree, bytes, 0.5);
+  }
+  const Chooser corrected(here, {fixed_costs(), corrections});
+  for (const std::size_t bytes : {8UL, 1000UL, 30'000UL, 1'000'000UL, 1UL << 32}) {
+    EXPECT_EQ(corrected.way(of_bytes(bytes)), Way::tree) << bytes;
+    EXPECT_NE(Chooser({.size = 8, .hosts = 8}, {fixed_costs(), corrections}).way(of_bytes(bytes)), Way::tree) << bytes;
+    EXPECT_NEAR(corrected.select(of_bytes(bytes)).choice.predicted_us,
+                0.5 * cost_us(Way::tree, {bytes}, here, fixed_costs()), 1e-6 * static_cast<double>(bytes));
+  }
+  EXPECT_NE(corrected.select(of_bytes(8)).choice.reason.find("corrected by what each way took up to 1000000 bytes"),
+            std::string::npos);
 }
 
 TEST(Select, BroadcastsDownAChainOrATree) {
