@@ -16,6 +16,7 @@ constexpr Row kRows[] = {
     {"control_depth_max", &Counters::control_depth_max},
     {"messages_sent", &Counters::messages_sent},
     {"bytes_on_wire", &Counters::bytes_on_wire},
+    {"bytes_early", &Counters::bytes_early},
     {"mpi_calls", &Counters::mpi_calls},
     {"bytes_reduced_shared", &Counters::bytes_reduced_shared},
     {"bytes_copied", &Counters::bytes_copied},

@@ -29,6 +29,7 @@ struct Counters {
   Counter control_depth_max;     // depth of the control tree that was used, as a maximum (raise_to)
   Counter messages_sent;         // transport messages that carry payload
   Counter bytes_on_wire;         // payload bytes handed to a transport that leaves the process's host, or to MPI
+  Counter bytes_early;           // received over TCP before a receive was there for them, and copied once more
   Counter mpi_calls;             // in which the transport over MPI looked for messages that had come or gone
   Counter bytes_reduced_shared;  // bytes reduced through shared memory by this rank
   Counter bytes_copied;          // packing into and unpacking out of buffers

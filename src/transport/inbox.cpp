@@ -27,13 +27,17 @@ bool Inbox::wanted() const noexcept {
   return incoming_ && (incoming_->receive || incoming_->unexpected->claimed);
 }
 
+Inbox::Receives::const_iterator Inbox::find(Tag tag) const noexcept {
+  return std::find_if(receives_.begin(), receives_.end(), [&](const auto& receive) { return receive->tag == tag; });
+}
+
+bool Inbox::expects(Tag tag) const noexcept { return find(tag) != receives_.end(); }
+
 void Inbox::begin(Tag tag, std::size_t length) {
   incoming_.emplace();
   incoming_->rest = length;
-  const auto posted =
-      std::find_if(receives_.begin(), receives_.end(), [&](const auto& receive) { return receive->tag == tag; });
-  if (posted != receives_.end()) {
-    incoming_->receive = std::move(*posted);
+  if (const auto posted = find(tag); posted != receives_.end()) {
+    incoming_->receive = *posted;
     receives_.erase(posted);
     PostedReceive& receive = *incoming_->receive;
     receive.size = length;
@@ -41,8 +45,10 @@ void Inbox::begin(Tag tag, std::size_t length) {
   } else {
     incoming_->unexpected = std::make_shared<Unexpected>();
     incoming_->unexpected->tag = tag;
-    incoming_->unexpected->data.resize(length);
-    incoming_->to = incoming_->unexpected->data.data();
+    incoming_->unexpected->data = std::make_unique_for_overwrite<std::byte[]>(length);
+    incoming_->unexpected->size = length;
+    incoming_->to = incoming_->unexpected->data.get();
+    early_bytes_ += length;
     unexpected_.push_back(incoming_->unexpected);
   }
 }
@@ -68,10 +74,8 @@ bool Inbox::end() {
 }
 
 void Inbox::hand_over(const Unexpected& message, PostedReceive& receive) {
-  receive.size = message.data.size();
-  if (!message.data.empty() && message.data.size() <= receive.into.size()) {
-    std::memcpy(receive.into.data(), message.data.data(), message.data.size());
-  }
+  receive.size = message.size;
+  if (message.size != 0 && receive.fits()) std::memcpy(receive.into.data(), message.data.get(), message.size);
   receive.done = true;
 }
 

@@ -6,6 +6,7 @@
 // They go straight into the receive that waits for them. One that came too early is kept, and copied when its receive
 // comes; one that is longer than its receive goes nowhere.
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -38,6 +39,10 @@ class Inbox {
   // A message whose begin() has been called and whose end() has not.
   [[nodiscard]] bool reading() const noexcept { return incoming_.has_value(); }
   void begin(Tag tag, std::size_t length);
+  // Whether a message of this tag would go straight into its receive.
+  [[nodiscard]] bool expects(Tag tag) const noexcept;
+  // Of messages that came before their receive, and so are copied once more. So far.
+  [[nodiscard]] std::uint64_t early_bytes() const noexcept { return early_bytes_; }
   // REQUIRES for these: reading(). Where the next bytes go (null: nowhere), and how many are to come.
   [[nodiscard]] std::byte* to() const noexcept {
     return incoming_->receive && incoming_->receive->abandoned ? nullptr : incoming_->to;
@@ -50,7 +55,8 @@ class Inbox {
  private:
   struct Unexpected {
     Tag tag = 0;
-    std::vector<std::byte> data;
+    std::unique_ptr<std::byte[]> data;  // not written before it comes
+    std::size_t size = 0;
     bool whole = false;
     std::shared_ptr<PostedReceive> claimed;  // posted while it was still coming in
   };
@@ -60,11 +66,14 @@ class Inbox {
     std::shared_ptr<PostedReceive> receive;  // one of the two
     std::shared_ptr<Unexpected> unexpected;
   };
+  using Receives = std::deque<std::shared_ptr<PostedReceive>>;
+  [[nodiscard]] Receives::const_iterator find(Tag tag) const noexcept;
   static void hand_over(const Unexpected& message, PostedReceive& receive);
 
-  std::deque<std::shared_ptr<PostedReceive>> receives_;  // nothing has come for them
+  Receives receives_;  // nothing has come for them
   std::deque<std::shared_ptr<Unexpected>> unexpected_;
   std::optional<Incoming> incoming_;
+  std::uint64_t early_bytes_ = 0;
 };
 
 // For the handle of a send that is destroyed: what is not sent yet is sent from a copy, so that the memory is free.

@@ -108,7 +108,7 @@ class TcpIncoming {
   [[nodiscard]] bool heard_farewell() const noexcept { return farewell_; }
 
  private:
-  bool parse(Inbox& inbox);
+  bool parse(Inbox& inbox, bool& completed);
   std::size_t fill(Inbox& inbox);
   [[nodiscard]] std::size_t staged() const noexcept { return end_ - begin_; }
 

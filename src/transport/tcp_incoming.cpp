@@ -12,7 +12,8 @@
 namespace kolo::transport {
 namespace {
 
-constexpr std::size_t kStaging = std::size_t{64} << 10;
+// Some small messages; of a long one, no more than costs little to copy once more.
+constexpr std::size_t kStaging = std::size_t{4} << 10;
 // One connection's turn, after which others have theirs.
 constexpr std::size_t kMostAtATime = std::size_t{1} << 20;
 
@@ -33,33 +34,35 @@ bool TcpIncoming::has_work(const Inbox& inbox) const noexcept {
 }
 
 bool TcpIncoming::pump(Inbox& inbox) {
-  bool completed = parse(inbox);
-  for (std::size_t taken = 0; taken < kMostAtATime && !over_ && readable_ && (inbox.wanted() || ending_);) {
+  bool completed = false;
+  bool goes_on = parse(inbox, completed);
+  for (std::size_t taken = 0; goes_on && taken < kMostAtATime && !over_ && readable_ && (inbox.wanted() || ending_);) {
     taken += fill(inbox);
-    if (parse(inbox)) completed = true;
+    goes_on = parse(inbox, completed);
   }
   return completed;
 }
 
-// Works off what has been read. True when a receive is complete now.
-bool TcpIncoming::parse(Inbox& inbox) {
-  bool completed = false;
+// Works off what has been read; `completed` when a receive is complete now. False where a message stands that nobody
+// waits for yet, but somebody may in a moment, who has just got another one: taken now, it would be copied once more.
+bool TcpIncoming::parse(Inbox& inbox, bool& completed) {
   while (true) {
     if (inbox.reading()) {
       const std::size_t count = std::min(staged(), inbox.rest());
       if (count > 0 && inbox.to() != nullptr) std::memcpy(inbox.to(), staging_.data() + begin_, count);
       begin_ += count;
       inbox.advance(count);
-      if (inbox.rest() > 0) return completed;
+      if (inbox.rest() > 0) return true;
       if (inbox.end()) completed = true;
     }
-    if (!(inbox.wanted() || ending_) || staged() < sizeof(TcpHeader)) return completed;
+    if (!(inbox.wanted() || ending_) || staged() < sizeof(TcpHeader)) return true;
     TcpHeader header;
     std::memcpy(&header, staging_.data() + begin_, sizeof header);
+    if (header.kind == TcpHeader::kMessage && completed && !inbox.expects(header.tag)) return false;
     begin_ += sizeof header;
     if (header.kind == TcpHeader::kFarewell) {
       over_ = farewell_ = true;
-      return completed;
+      return true;
     }
     inbox.begin(header.tag, static_cast<std::size_t>(header.length));
   }

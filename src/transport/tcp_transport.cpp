@@ -317,7 +317,10 @@ void TcpTransport::admit() {
 
 void TcpTransport::pump(Peer& peer) {
   if (peer.out.has_work() && peer.out.pump()) completed_ = true;
-  if (peer.in && peer.in->has_work(peer.inbox) && peer.in->pump(peer.inbox)) completed_ = true;
+  if (!peer.in || !peer.in->has_work(peer.inbox)) return;
+  const std::uint64_t early = peer.inbox.early_bytes();
+  if (peer.in->pump(peer.inbox)) completed_ = true;
+  counters_.bytes_early.add(peer.inbox.early_bytes() - early);
 }
 
 void TcpTransport::pump_all() {

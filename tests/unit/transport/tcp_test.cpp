@@ -230,6 +230,41 @@ TEST_F(TcpTest, ASenderIsHeldBackUntilSomebodyReceives) {
   EXPECT_EQ(in, out);
 }
 
+// Whoever has just got a message may wait for the next one in a moment; taken before, it is copied once more.
+TEST_F(TcpTest, TheNextMessageStaysWithTheKernelUntilItsReceiverHasHadAMoment) {
+  constexpr Tag kMessages = 5;
+  const Bytes out = pattern(0, 1, 1, 5000);
+  std::vector<std::unique_ptr<Transfer>> sends;
+  for (Tag tag = 0; tag < kMessages; ++tag) sends.push_back(end(0).send(1, tag, out));
+  for (const auto& send : sends) finish(end(0), *send);
+  Bytes never(1);
+  const auto waits = end(1).receive(0, 77, never);  // somebody waits for something all the time
+  for (Tag tag = 0; tag < kMessages; ++tag) {
+    Bytes in(out.size());
+    const auto receive = end(1).receive(0, tag, in);
+    finish(end(1), *receive);
+    EXPECT_EQ(in, out);
+  }
+  EXPECT_EQ(counters_.bytes_early.value(), 0U);
+  finish(end(0), *end(0).send(1, 77, Bytes(1)));
+  finish(end(1), *waits);
+}
+
+TEST_F(TcpTest, MessagesThatNobodyWaitsForAreNotInTheWay) {
+  constexpr Tag kMessages = 5;
+  const Bytes out = pattern(0, 1, 1, 5000);
+  std::vector<std::unique_ptr<Transfer>> sends;
+  for (Tag tag = 0; tag < kMessages; ++tag) sends.push_back(end(0).send(1, tag, out));
+  for (const auto& send : sends) finish(end(0), *send);
+  for (Tag tag = kMessages; tag-- > 0;) {
+    Bytes in(out.size());
+    const auto receive = end(1).receive(0, tag, in);
+    finish(end(1), *receive);
+    EXPECT_EQ(in, out);
+  }
+  EXPECT_EQ(counters_.bytes_early.value(), (kMessages - 1) * out.size());
+}
+
 // Though rank 1 leaves with something unread, and something more comes afterwards.
 TEST_F(TcpTest, LastWordsArriveWhatever) {
   expect_open(0, 1);
