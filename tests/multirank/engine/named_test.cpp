@@ -36,6 +36,35 @@ TEST_P(Named, AllreduceGivesTheSumAsViewAndAsCopy) {
   });
 }
 
+// Results of so many bytes are copied past the caches.
+TEST_P(Named, LargeResultsAreCopiedToAnyAddressAndNothingBesideThem) {
+  run_world(GetParam(), quick(), [](Context& context) {
+    const std::vector<std::size_t> counts{1'200'001, 13, 700'003};
+    std::vector<std::vector<float>> inputs, outputs;
+    std::vector<Work> works;
+    for (const auto count : counts) {
+      inputs.emplace_back(count);
+      for (std::size_t i = 0; i < count; ++i) inputs.back()[i] = static_cast<float>(i % 1000);
+      outputs.emplace_back(count + 2, -1.0F);
+    }
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      Request request = allreduce("large" + std::to_string(i), inputs[i], nullptr);
+      request.output = outputs[i].data() + 1;
+      works.push_back(context.engine().submit(std::move(request)));
+    }
+    for (auto& work : works) work.wait();
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      EXPECT_EQ(outputs[i].front(), -1.0F);
+      EXPECT_EQ(outputs[i].back(), -1.0F);
+      std::size_t wrong = 0;
+      for (std::size_t k = 0; k < counts[i]; ++k) {
+        wrong += outputs[i][k + 1] != static_cast<float>(k % 1000) * static_cast<float>(context.size()) ? 1 : 0;
+      }
+      EXPECT_EQ(wrong, 0U) << "of " << counts[i];
+    }
+  });
+}
+
 TEST_P(Named, AnyOrderOfSubmissionOnEveryRank) {
   run_world(GetParam(), quick(), [](Context& context) {
     std::mt19937 random(static_cast<unsigned>(context.rank()));
