@@ -32,9 +32,13 @@ void add_run(CLI::App& app, Options& o) {
   app.add_option("--threads", o.threads, "LibTorch threads a rank, 0: choose")->check(CLI::Range(0, 1024));
   app.add_option("--sync", o.sync, "off: ranks train alone (for measuring)")
       ->transform(CLI::CheckedTransformer(kOnOff, CLI::ignore_case));
-  app.add_option("--shared-gradients", o.shared_gradients,
-                 "on: reduce gradients where they lie, in memory that all ranks share (one host)")
-      ->transform(CLI::CheckedTransformer(kOnOff, CLI::ignore_case));
+  app.add_option(
+         "--shared-gradients", o.shared_gradients,
+         "reduce gradients where they lie, in memory that all ranks share (one host, CPU); auto: where that is so")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, SharedGradients>{
+              {"auto", SharedGradients::where_possible}, {"on", SharedGradients::on}, {"off", SharedGradients::off}},
+          CLI::ignore_case));
   app.add_option("--device", o.device, "cpu, or cuda: a GPU a rank")
       ->transform(CLI::CheckedTransformer(
           std::map<std::string, DeviceKind>{{"cpu", DeviceKind::cpu}, {"cuda", DeviceKind::cuda}}));
@@ -91,7 +95,7 @@ void check_together(const Options& o) {
     throw kolo::UsageError(
         "--sync off lets every rank train its own model: it has no checkpoint (--checkpoint-dir, --resume)");
   }
-  if (o.shared_gradients && o.device != DeviceKind::cpu) {
+  if (o.shared_gradients == SharedGradients::on && o.device != DeviceKind::cpu) {
     throw kolo::UsageError("--shared-gradients on is for gradients in the host's memory: not with --device cuda");
   }
   if (o.data_kind == DataKind::folder && o.data.empty()) throw kolo::UsageError("--data is empty");

@@ -13,6 +13,7 @@ enum class ScheduleKind { step, cosine };
 enum class OptimizerKind { fused, torch };
 enum class DeviceKind { cpu, cuda };
 enum class Amp { off, bf16, fp16 };
+enum class SharedGradients { where_possible, on, off };
 
 // Defaults: the classic 90-epoch recipe (batch 32 a rank, learning rate 0.1 for every 256 images of the global batch).
 struct Options {
@@ -42,7 +43,8 @@ struct Options {
 
   OptimizerKind optimizer = OptimizerKind::fused;
   bool sync = true;  // false: ranks train alone, which is the floor that synchronous training is measured against
-  bool shared_gradients = false;  // reduced where they lie, without a copy; all ranks on one host
+  // Reduced where they lie, without a copy. Possible on the CPU, with all ranks on one host.
+  SharedGradients shared_gradients = SharedGradients::where_possible;
   bool channels_last = true;
   DeviceKind device = DeviceKind::cpu;  // cuda: the GPU with the number of the local rank
   Amp amp = Amp::off;                   // fp16: with loss scaling

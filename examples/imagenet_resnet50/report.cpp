@@ -62,6 +62,7 @@ void Reporter::header(const Options& o, const kolo::Placement& placement, const 
   if (!active_) return;
   const char* const device = o.device == DeviceKind::cuda ? "cuda" : "cpu";
   const char* const amp = name_of(o.amp);
+  const json gradients = !o.sync ? json() : o.shared_gradients == SharedGradients::on ? "shared" : "packed";
   const json line = {{"kind", "header"},
                      {"arch", o.arch},
                      {"ranks", placement.size},
@@ -72,6 +73,7 @@ void Reporter::header(const Options& o, const kolo::Placement& placement, const 
                      {"classes", o.classes},
                      {"data", o.data},
                      {"sync", o.sync ? "on" : "off"},
+                     {"gradients", gradients},
                      {"device", device},
                      {"amp", amp},
                      {"memory_format", o.channels_last ? "channels_last" : "contiguous"},

@@ -44,6 +44,14 @@ Options with_threads_chosen(Options options, const kolo::Placement& placement) {
   return options;
 }
 
+Options with_sharing_chosen(Options options, const kolo::Communicator& communicator) {
+  if (options.shared_gradients == SharedGradients::where_possible) {
+    const bool possible = options.sync && options.device == DeviceKind::cpu && communicator.can_scatter();
+    options.shared_gradients = possible ? SharedGradients::on : SharedGradients::off;
+  }
+  return options;
+}
+
 class Trainer {
  public:
   Trainer(kolo::Context& context, const Options& options)
@@ -131,7 +139,7 @@ void Trainer::make_model() {
     if (scaler_ && position_.scaler) scaler_->load(*position_.scaler);
   }
   kolo::DistributedOptions distribution;
-  distribution.shared_gradients = options_.shared_gradients;
+  distribution.shared_gradients = options_.shared_gradients == SharedGradients::on;
   distributed_.emplace(context_, optimizer_, model_->named_parameters(), distribution);
 }
 
@@ -268,6 +276,7 @@ void Trainer::finish() {
 
 void train(kolo::Context& context, Options options) {
   options = with_threads_chosen(std::move(options), context.placement());
+  options = with_sharing_chosen(std::move(options), context.communicator());
   at::set_num_threads(options.threads);
   if (!options.checkpoint_dir.empty()) prepare_checkpoint_dir(context, options);
   Trainer(context, options).run();

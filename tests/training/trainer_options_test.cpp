@@ -39,7 +39,7 @@ TEST(TrainerOptions, DefaultsAreTheClassicRecipe) {
   EXPECT_EQ(o.milestones, (std::vector<double>{30, 60, 80}));
   EXPECT_TRUE(o.sync);
   EXPECT_TRUE(o.channels_last);
-  EXPECT_FALSE(o.shared_gradients);
+  EXPECT_EQ(o.shared_gradients, SharedGradients::where_possible);
   EXPECT_EQ(o.optimizer, OptimizerKind::fused);
   EXPECT_EQ(o.device, DeviceKind::cpu);
   EXPECT_EQ(o.amp, Amp::off);
@@ -112,7 +112,7 @@ TEST(TrainerOptions, EverythingCanBeSet) {
   EXPECT_TRUE(o.no_decay_norm_bias);
   EXPECT_FALSE(o.sync);
   EXPECT_FALSE(o.channels_last);
-  EXPECT_TRUE(o.shared_gradients);
+  EXPECT_EQ(o.shared_gradients, SharedGradients::on);
   EXPECT_EQ(o.optimizer, OptimizerKind::torch);
   EXPECT_EQ(o.val_batch, 5);
   EXPECT_EQ(o.classes, 3);

@@ -93,10 +93,12 @@ def case_json(run):
     expect("epoch 2/2 done" in text and "\r" not in text, "plain lines when stdout is no terminal")
     again, _ = run(2, *SYNTHETIC, *recipe)
     expect(losses(again) == losses(lines), "two runs are equal")
-    shared, _ = run(2, *SYNTHETIC, *recipe, "--shared-gradients", "on")
-    expect(losses(shared) == losses(lines), "shared gradients change no number")
-    copied = of_kind(shared, "counters")[0]["bytes_copied"]
-    expect(copied < counters[0]["bytes_copied"] / 4, "shared gradients are not copied, but for the first round's")
+    expect(header["gradients"] == "shared", "on one host gradients are shared unless said otherwise")
+    packed, _ = run(2, *SYNTHETIC, *recipe, "--shared-gradients", "off")
+    expect(packed[0]["gradients"] == "packed", "said otherwise")
+    expect(losses(packed) == losses(lines), "shared gradients change no number")
+    copied = counters[0]["bytes_copied"]
+    expect(copied < of_kind(packed, "counters")[0]["bytes_copied"] / 4, "not copied, but for the first round's")
 
 
 def case_resume(run):
@@ -167,6 +169,7 @@ def case_alone(run):
     lines, _ = run(2, *device, "--sync", "off", "--steps", 4)
     expect(len(of_kind(lines, "step")) == 4, "four steps")
     expect(all(s["exposed_ms"] == 0 for s in of_kind(lines, "step")), "ranks alone wait for nobody")
+    expect(lines[0]["gradients"] is None, "ranks alone reduce nothing")
     jpeg = [o if o != "synthetic:host" else "synthetic:jpeg" for o in SYNTHETIC]
     lines, _ = run(1, *jpeg, "--steps", 2, "--optimizer", "torch")
     expect(len(of_kind(lines, "step")) == 2, "synthetic JPEGs")
@@ -187,8 +190,8 @@ def case_amp(run):
     expect(bf16[0]["amp"] == "bf16" and bf16[0]["device"] == "cpu", "the header says in what precision")
     expect_learned(bf16, "bf16")
     expect(set(scales(bf16)) == {None}, "bf16 needs no scale")
-    shared, _ = run(2, *recipe, "--amp", "bf16", "--shared-gradients", "on")
-    expect(losses(shared) == losses(bf16), "shared gradients change no number")
+    packed, _ = run(2, *recipe, "--amp", "bf16", "--shared-gradients", "off")
+    expect(bf16[0]["gradients"] == "shared" and losses(packed) == losses(bf16), "shared gradients change no number")
 
     # Fewer images: in fp16 a CPU may have to compute the convolutions' gradients by a loop a hundred times as slow.
     fp16 = [*SYNTHETIC, "--epochs", 3, "--warmup-epochs", 1, "--synthetic-images", 38, "--amp", "fp16"]
