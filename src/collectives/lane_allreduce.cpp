@@ -58,8 +58,7 @@ class LaneAllreduce final : public LaneOperation {
     const Range mine = piece(step);
     if (mine.size() == 0) return;
     std::byte* output = options_.data + mine.begin * element_;
-    if (step == 0 && flags_ != 0) payloads = advanced(payloads, flags_);
-    reduction_of(options_).run(payloads, {&output, 1}, mine.size());
+    reduction_of(options_).run(with_own(payloads, step == 0 ? flags_ : 0, output), {&output, 1}, mine.size());
   }
 
   AllreduceOptions options_;

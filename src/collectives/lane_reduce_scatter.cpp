@@ -1,10 +1,10 @@
 // Reduce-scatter through lanes: in step k every rank shows the k-th piece of every rank's part, and reduces its own
 // column.
 //
-//   rank 0 shows [a0|b0|c0|d0]      rank 0 reduces a0+a1+a2+a3 into its output,
-//   rank 1 shows [a1|b1|c1|d1]      rank 1 the b's, and so on; the inputs stay as they were
-//   rank 2 shows [a2|b2|c2|d2]
-//   rank 3 shows [a3|b3|c3|d3]
+//   rank 0 shows [--|b0|c0|d0]      rank 0 reduces a0+a1+a2+a3 into its output,
+//   rank 1 shows [a1|--|c1|d1]      rank 1 the b's, and so on; the inputs stay as they were
+//   rank 2 shows [a2|b2|--|d2]
+//   rank 3 shows [a3|b3|c3|--]      its own column a rank reads from its input
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -45,7 +45,7 @@ class LaneReduceScatter final : public LaneOperation {
   void fill(std::size_t step, std::byte* payload) override {
     for (std::size_t r = 0; r < options_.counts.size(); ++r) {
       const Range part = piece(r, step);
-      if (part.size() == 0) continue;
+      if (part.size() == 0 || r == static_cast<std::size_t>(rank())) continue;
       std::memcpy(payload + r * column_bytes_, options_.input + (offsets_[r] + part.begin) * element_,
                   part.size() * element_);
     }
@@ -56,7 +56,8 @@ class LaneReduceScatter final : public LaneOperation {
     if (mine.size() == 0) return;
     std::byte* output = options_.output + mine.begin * element_;
     const Reduction reduction{options_.dtype, options_.op};
-    reduction.run(advanced(payloads, self * column_bytes_), {&output, 1}, mine.size());
+    const std::byte* own = options_.input + (offsets_[self] + mine.begin) * element_;
+    reduction.run(with_own(payloads, self * column_bytes_, own), {&output, 1}, mine.size());
   }
 
   ReduceScatterOptions options_;

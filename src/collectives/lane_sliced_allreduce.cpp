@@ -1,10 +1,11 @@
 // Sliced allreduce through lanes: for four ranks and more on private memory.
 //
-// Two steps a piece: in step A every rank shows its whole piece, and reduces slice r of it from all lanes; in step B it
-// shows its reduced slice, and everybody copies the others' slices out. About 2N bytes cross between cores per rank
+// Two steps a piece: in step A every rank shows what others need of its piece, and reduces slice r of it, its own from
+// where it is and the others' from their lanes; in step B it shows its reduced slice, and everybody copies the others'
+// slices out. About 2N bytes cross between cores per rank
 // whatever the number of ranks, where the one-shot way takes (p-1)N.
 //
-//   A   lanes  0:[a0 b0 c0 d0]  1:[a1 b1 c1 d1]  2:[a2 b2 c2 d2]  3:[a3 b3 c3 d3]   rank 1 reduces b = b0+b1+b2+b3
+//   A   lanes  0:[-- b0 c0 d0]  1:[a1 -- c1 d1]  2:[a2 b2 -- d2]  3:[a3 b3 c3 --]   rank 1 reduces b = b0+b1+b2+b3
 //   B   lanes  0:[a]            1:[b]            2:[c]            3:[d]             everybody copies a, b, c, d
 //
 // Steps are interleaved as A0 A1 B0 A2 B1 A3 B2 ... so that the next piece is copied in while peers are awaited, and
@@ -75,7 +76,14 @@ class LaneSlicedAllreduce final : public LaneOperation {
       write_flags(options_.flags, payload);
       payload += flags_;
     }
-    const Range shown = step.gather ? slice(step.piece, rank()) : piece(step.piece);
+    const Range mine = slice(step.piece, rank());
+    if (step.gather) return show(mine, payload);
+    const Range all = piece(step.piece);
+    show({all.begin, mine.begin}, payload);
+    show({mine.end, all.end}, payload + (mine.end - all.begin) * element_);
+  }
+
+  void show(const Range& shown, std::byte* payload) const {
     if (shown.size() != 0) std::memcpy(payload, options_.data + shown.begin * element_, shown.size() * element_);
   }
 
@@ -87,7 +95,7 @@ class LaneSlicedAllreduce final : public LaneOperation {
     if (mine.size() == 0) return;
     const std::size_t offset = (index == 0 ? flags_ : 0) + (mine.begin - piece(step.piece).begin) * element_;
     std::byte* output = options_.data + mine.begin * element_;
-    reduction_of(options_).run(advanced(payloads, offset), {&output, 1}, mine.size());
+    reduction_of(options_).run(with_own(payloads, offset, output), {&output, 1}, mine.size());
   }
 
   void copy_out(std::size_t index, std::span<const std::byte* const> payloads) {

@@ -34,9 +34,10 @@ std::shared_ptr<Lanes> make_lanes(transport::SharedMemory& memory, std::chrono::
 LaneOperation::LaneOperation(std::shared_ptr<Group> group, const std::shared_ptr<Lanes>& lanes, std::size_t steps)
     : QueuedMachine(std::move(group), lanes, lanes->queue), lanes_(*lanes), steps_(steps) {}
 
-std::span<const std::byte* const> LaneOperation::advanced(std::span<const std::byte* const> payloads,
-                                                          std::size_t bytes) {
+std::span<const std::byte* const> LaneOperation::with_own(std::span<const std::byte* const> payloads, std::size_t bytes,
+                                                          const std::byte* own) {
   for (std::size_t r = 0; r < payloads.size(); ++r) lanes_.inputs[r] = payloads[r] + bytes;
+  lanes_.inputs[static_cast<std::size_t>(rank())] = own;
   return lanes_.inputs;
 }
 

@@ -61,9 +61,10 @@ class LaneOperation : public QueuedMachine {
   void stop() noexcept;
   [[nodiscard]] int rank() const noexcept { return lanes_.rank; }
   [[nodiscard]] int size() const noexcept { return lanes_.size; }
-  // `payloads`, each `bytes` further on. Valid until the next call.
-  [[nodiscard]] std::span<const std::byte* const> advanced(std::span<const std::byte* const> payloads,
-                                                           std::size_t bytes);
+  // `payloads`, each `bytes` further on, and in the place of this rank's own the memory it was filled from, which is
+  // nearer. Valid until the next call.
+  [[nodiscard]] std::span<const std::byte* const> with_own(std::span<const std::byte* const> payloads,
+                                                           std::size_t bytes, const std::byte* own);
 
  private:
   bool turn() override;

@@ -122,13 +122,6 @@ Way Chooser::direct_way(const AllreduceOptions& options) const {
   return surroundings_.size >= collectives::kSlicedFrom && !small ? Way::sliced_lanes : Way::lanes;
 }
 
-Way Chooser::way_on_host(const AllreduceOptions& options) const {
-  const std::size_t bytes = options.count * size_of(options.dtype);
-  const bool pair = surroundings_.size == 2 && options.registered == nullptr;
-  const bool middling = bytes > kPairHalvesAbove && bytes <= kPairHalvesUpTo;
-  return pair && middling ? Way::halving_doubling : direct_way(options);
-}
-
 Way Chooser::asked_for(Algorithm algorithm, const AllreduceOptions& options) const {
   switch (algorithm) {
     case Algorithm::ring:
@@ -156,7 +149,7 @@ Way Chooser::way(const AllreduceOptions& options) const {
     return Way::alone;
   }
   if (options.algorithm != Algorithm::automatic) return asked_for(options.algorithm, options);
-  if (surroundings_.shared_memory) return way_on_host(options);
+  if (surroundings_.shared_memory) return direct_way(options);
   const Load load = load_of(options);
   const std::vector<Crossover>& table = load.flags ? flagged_ : plain_;
   const auto next =

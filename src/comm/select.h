@@ -16,10 +16,6 @@ struct Selection {
 
 // Registered data up to this goes through lanes too: one synchronisation instead of two. Measured.
 inline constexpr std::size_t kSmallRegisteredBytes = 2048;
-// Private data of two ranks on one host, longer than the first and up to the second, is exchanged in messages over
-// shared memory: halving moves less than showing everything in lanes, until it does not fit the caches. Measured.
-inline constexpr std::size_t kPairHalvesAbove = 32 * 1024;
-inline constexpr std::size_t kPairHalvesUpTo = std::size_t{8} << 20;
 
 // Where the cheapest way changes is worked out once, when it is made.
 class Chooser {
@@ -49,7 +45,6 @@ class Chooser {
   [[nodiscard]] Priced cheapest(const Load& load, std::optional<Way> but = std::nullopt) const;
   [[nodiscard]] Way asked_for(Algorithm algorithm, const AllreduceOptions& options) const;
   [[nodiscard]] Way direct_way(const AllreduceOptions& options) const;
-  [[nodiscard]] Way way_on_host(const AllreduceOptions& options) const;
   [[nodiscard]] std::string words(const AllreduceOptions& options, const Priced& chosen) const;
 
   Surroundings surroundings_;

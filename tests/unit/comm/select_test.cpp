@@ -26,8 +26,8 @@ TEST(Select, OneHostFollowsMemoryAndSize) {
   EXPECT_EQ(host.way(of_bytes(1 << 20, &buffer)), Way::in_place);
   EXPECT_EQ(host.way(of_bytes(64, &buffer)), Way::lanes);
   EXPECT_EQ(host.way(of_bytes(32 << 10)), Way::lanes);
-  EXPECT_EQ(host.way(of_bytes(64 << 10)), Way::halving_doubling);
-  EXPECT_EQ(host.way(of_bytes(1 << 20)), Way::halving_doubling);
+  EXPECT_EQ(host.way(of_bytes(64 << 10)), Way::lanes);
+  EXPECT_EQ(host.way(of_bytes(1 << 20)), Way::lanes);
   EXPECT_EQ(host.way(of_bytes(16 << 20)), Way::lanes);
   EXPECT_EQ(host.way(of_bytes(64 << 10, &buffer)), Way::in_place);
   EXPECT_EQ(big_host.way(of_bytes(1 << 20)), Way::sliced_lanes);
