@@ -123,6 +123,9 @@ struct Choice {
 
 // One group's collectives. All ranks make the same calls in the same order; several operations may be in flight and may
 // complete in any order. Externally synchronized.
+//
+// start() does not wait for other ranks, but for once: on one host the first operation on memory that kolo did not
+// allocate makes shared memory together with all ranks, unless allocate() has been there before.
 class Communicator {
  public:
   virtual ~Communicator() = default;

@@ -108,7 +108,8 @@ class HierarchicalCommunicator final : public GroupCommunicator {
   static Waiting waiting(int spin_iterations) {
     return {.in_shared_memory = true, .far_away = true, .spin_iterations = std::min(spin_iterations, 20)};
   }
-  // Another way over the whole group: asked for, or cheaper. Then flat_, which knows all the others, chooses the same.
+  // Another way over the whole group: asked for, or cheaper. Then flat_, which knows all the others, chooses among
+  // them.
   [[nodiscard]] bool is_flat(const AllreduceOptions& options) const {
     if (!may_be_flat_ && options.algorithm == Algorithm::automatic) return false;
     return chooser_.way(options) != Way::hierarchical;

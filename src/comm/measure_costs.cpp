@@ -157,11 +157,8 @@ double meeting_or_nothing(Meter& meter, transport::Transport& whole, const std::
   }
 }
 
-}  // namespace
-
-Costs measure_costs(const HierarchicalParts& parts, std::vector<float>& memory) {
+Costs measure(const HierarchicalParts& parts, const base::Deadline& deadline, std::vector<float>& memory) {
   transport::Transport& whole = *parts.whole.transport;
-  const base::Deadline deadline(parts.whole.timeout);
   Meter meter(parts.whole, deadline, memory);
   AlgorithmicParts flat = parts.whole;
   flat.shared_memory = nullptr;
@@ -200,6 +197,18 @@ Costs measure_costs(const HierarchicalParts& parts, std::vector<float>& memory) 
   take(values[6], 1.0, constants.partner_factor);
   take(values[7], 0.01, constants.sync_us);
   return {constants, measure_ways(parts, constants, deadline, memory)};
+}
+
+}  // namespace
+
+Costs measure_costs(const HierarchicalParts& parts, std::vector<float>& memory) {
+  try {
+    return measure(parts, base::Deadline(parts.whole.timeout), memory);
+  } catch (const TimeoutError& error) {  // its text has the time that was left for the last step
+    throw TimeoutError(error.missing(),
+                       "measuring what the links cost (KOLO_COST_MODEL=measured) was not complete after " +
+                           std::to_string(parts.whole.timeout.count()) + " ms (KOLO_TIMEOUT): " + error.what());
+  }
 }
 
 }  // namespace kolo::comm

@@ -90,6 +90,7 @@ class EngineImpl final : public Engine,
   [[nodiscard]] CommunicatorFactory& communicators() noexcept override { return parts_.communicators; }
   [[nodiscard]] Communicator& allocator() noexcept override { return executor_.communicator(); }
   [[nodiscard]] std::chrono::milliseconds timeout() const noexcept override { return parts_.config->timeout; }
+  void warn(const std::string& line) override { parts_.log(LogLevel::warn, line); }
   Work submit_round(Entry entry, bool on_device, std::function<void(const Item&)> when_listed) override;
   void notify() override;
   void round_opened(std::size_t id) override;

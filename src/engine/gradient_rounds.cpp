@@ -268,24 +268,45 @@ void GradientRounds::negotiate() {
   wait_for_buckets();
 }
 
+GradientRounds::HostMemory GradientRounds::allocate(const Plan& plan, std::size_t arena_bytes) {
+  std::vector<std::size_t> sizes;
+  for (const auto& bucket : plan.buckets) {
+    if (!bucket.on_device) sizes.push_back(HostBucket::memory_for(bucket, arena_bytes > 0));
+  }
+  if (arena_bytes > 0) sizes.push_back(arena_bytes);
+  HostMemory memory{host_.allocator().allocate(sizes, host_.timeout()), nullptr};
+  if (arena_bytes == 0) return memory;
+  memory.arena = std::move(memory.buckets.back());
+  memory.buckets.pop_back();
+  return memory;
+}
+
+// Where gradients cannot be made in shared memory because it is short on some rank, of which all hear, they are packed.
+GradientRounds::HostMemory GradientRounds::allocate(const Plan& plan) {
+  const std::size_t from = settings_.options.in_place_from;
+  const std::size_t bytes = from > 0 && host_.allocator().can_scatter() ? GradientArena::bytes_for(table_, from) : 0;
+  if (bytes == 0) return allocate(plan, 0);
+  try {
+    return allocate(plan, bytes);
+  } catch (const BackendError& error) {
+    host_.warn(std::string("gradients are packed and not reduced where they lie: ") + error.what());
+  }
+  return allocate(plan, 0);
+}
+
 std::unique_ptr<GradientRounds::Frozen> GradientRounds::make_frozen(const Item& item) {
   auto next = std::make_unique<Frozen>();
   next->plan = build_plan(table_, item.order, settings_.caps);
   const std::size_t from = settings_.options.in_place_from;
-  const std::size_t arena = from > 0 && host_.allocator().can_scatter() ? GradientArena::bytes_for(table_, from) : 0;
-  std::vector<std::size_t> sizes;
-  for (const auto& bucket : next->plan.buckets) {
-    if (!bucket.on_device) sizes.push_back(HostBucket::memory_for(bucket, arena > 0));
-  }
-  if (arena > 0) sizes.push_back(arena);
-  auto memory = host_.allocator().allocate(sizes, host_.timeout());
-  auto next_memory = memory.begin();
-  if (arena > 0) next->arena = std::make_shared<GradientArena>(table_, from, std::move(memory.back()));
+  HostMemory memory = allocate(next->plan);
+  auto next_memory = memory.buckets.begin();
+  if (memory.arena) next->arena = std::make_shared<GradientArena>(table_, from, std::move(memory.arena));
   next->places.resize(table_.size());
   for (std::size_t b = 0; b < next->plan.buckets.size(); ++b) {
     const auto& tensors = next->plan.buckets[b].tensors;
-    const bool scattered = arena > 0 && std::any_of(tensors.begin(), tensors.end(),
-                                                    [&](const PlannedTensor& tensor) { return tensor.bytes >= from; });
+    const bool scattered = next->arena && std::any_of(tensors.begin(), tensors.end(), [&](const PlannedTensor& tensor) {
+                             return tensor.bytes >= from;
+                           });
     for (std::size_t s = 0; s < tensors.size(); ++s) {
       next->places[tensors[s].index] = {static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(s)};
     }

@@ -40,6 +40,7 @@ class RoundHost {
   [[nodiscard]] virtual CommunicatorFactory& communicators() noexcept = 0;
   [[nodiscard]] virtual Communicator& allocator() noexcept = 0;  // whose allocate() is called in list order
   [[nodiscard]] virtual std::chrono::milliseconds timeout() const noexcept = 0;
+  virtual void warn(const std::string& line) = 0;
   // Submits one named operation for the round and returns its handle. `on_device`: when listed it takes a turn on the
   // lane.
   virtual Work submit_round(Entry entry, bool on_device, std::function<void(const Item&)> when_listed) = 0;
@@ -124,6 +125,13 @@ class GradientRounds final : public GradientReducer {
     std::vector<std::unique_ptr<Bucket>> buckets;
     std::vector<Place> places;  // by tensor
   };
+  // Of the host: one for each bucket there, and one in which gradients are made, or null.
+  struct HostMemory {
+    std::vector<std::unique_ptr<RegisteredBuffer>> buckets;
+    std::unique_ptr<RegisteredBuffer> arena;
+  };
+  [[nodiscard]] HostMemory allocate(const Plan& plan);
+  [[nodiscard]] HostMemory allocate(const Plan& plan, std::size_t arena_bytes);
   [[nodiscard]] Entry make_entry() const;
   struct Contribution {
     const void* data = nullptr;  // null: not contributed; borrowed until finish() returns

@@ -11,13 +11,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <fstream>
-#include <limits>
 #include <optional>
 #include <sstream>
 
 #include "base/system_error.h"
 #include "kolo/error.h"
+#include "transport/available_memory.h"
 #include "transport/make.h"
 #include "transport/peer_socket.h"
 
@@ -129,20 +128,10 @@ class ProcessSharedMemory final : public SharedMemory {
 
   [[nodiscard]] Rank own_rank() const noexcept { return peers_[static_cast<std::size_t>(local_rank_)].process.rank(); }
 
-  // What can be had without waking the kernel's out-of-memory killer, which reserving more would: a memfd has no limit.
-  static std::size_t available_memory() {
-    std::ifstream file("/proc/meminfo");
-    std::string name;
-    std::size_t kib = 0;
-    for (std::string rest; file >> name >> kib; std::getline(file, rest)) {
-      if (name == "MemAvailable:") return kib * 1024;
-    }
-    return std::numeric_limits<std::size_t>::max();
-  }
-
   // Reserved, not only promised: what is missing shows here and not as SIGBUS later.
   base::UniqueFd make_memory(std::size_t bytes, int& error) const {
-    // All ranks of the host reserve at the same time.
+    // A memfd has no limit, so reserving too much would wake the kernel's out-of-memory killer. All ranks of the host
+    // reserve at the same time.
     if (bytes > available_memory() / peers_.size()) {
       error = ENOMEM;
       return {};

@@ -24,8 +24,8 @@ class SharedMemory {
   virtual ~SharedMemory() = default;
   [[nodiscard]] virtual int local_rank() const noexcept = 0;
   [[nodiscard]] virtual int local_size() const noexcept = 0;
-  // `bytes` of memory for each rank. Throws TimeoutError naming who did not come, BackendError when memory is short
-  // (found by reserving it, never by SIGBUS), PeerLostError.
+  // `bytes` of memory for each rank. Throws TimeoutError naming who did not come, BackendError on all ranks when memory
+  // is short on any (found by reserving it, never by SIGBUS), PeerLostError.
   [[nodiscard]] virtual std::unique_ptr<SharedRegion> allocate(std::size_t bytes,
                                                                std::chrono::milliseconds timeout) = 0;
   // Called now and then while allocate() waits for the others; what it throws ends the wait. Empty: none.

@@ -58,7 +58,8 @@ bool TcpIncoming::parse(Inbox& inbox, bool& completed) {
     if (!(inbox.wanted() || ending_) || staged() < sizeof(TcpHeader)) return true;
     TcpHeader header;
     std::memcpy(&header, staging_.data() + begin_, sizeof header);
-    if (header.kind == TcpHeader::kMessage && completed && !inbox.expects(header.tag)) return false;
+    const bool may_wait = completed && !ending_;  // before an end everything is taken, and what was said last known
+    if (header.kind == TcpHeader::kMessage && may_wait && !inbox.expects(header.tag)) return false;
     begin_ += sizeof header;
     if (header.kind == TcpHeader::kFarewell) {
       over_ = farewell_ = true;

@@ -1,4 +1,4 @@
 set(folder ${CMAKE_CURRENT_LIST_DIR}/transport)
 kolo_test(unit.transport LABELS unit SOURCES
-  ${folder}/faulty_test.cpp ${folder}/inbox_test.cpp ${folder}/inproc_test.cpp ${folder}/tcp_test.cpp
+  ${folder}/available_memory_test.cpp ${folder}/faulty_test.cpp ${folder}/inbox_test.cpp ${folder}/inproc_test.cpp ${folder}/tcp_test.cpp
   ${folder}/transport_bootstrap_test.cpp)

@@ -1,6 +1,8 @@
 // The engine between processes: the same world, started by mpirun.
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <cstring>
 
 #include "multirank/engine/world.h"
@@ -70,6 +72,34 @@ TEST(Processes, GradientsInPlace) {
     }
   }
   EXPECT_EQ(context->counters().at("bytes_copied"), copied);
+}
+
+// There is room for buckets but not for gradients, too, on one rank: all of them pack.
+TEST(Processes, WhereMemoryIsShortGradientsArePacked) {
+  auto context = Context::create(quick());
+  context->engine().submit(allreduce("x", {1.0F}, nullptr)).wait();  // what it needs of memory is made
+  constexpr std::int64_t kCount = 1 << 20;
+  ReducerOptions options;
+  options.op = ReduceOp::sum;
+  options.in_place_from = 1;
+  auto reducer = context->engine().make_reducer({{"a", {kCount}, {1}, DType::f32}}, options);
+  const std::vector<float> mine(kCount, static_cast<float>(context->rank() + 1));
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  if (context->rank() == 1) {  // of shared memory too; 4 MiB of buckets, and as much again of gradients
+    const rlimit less{rlim_t{6} << 20, before.rlim_max};
+    std::signal(SIGXFSZ, SIG_IGN);
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &less), 0);
+  }
+  for (int step = 0; step < 3; ++step) {
+    reducer->contribute(0, mine.data());
+    reducer->finish();
+    EXPECT_EQ(reducer->memory(), nullptr);
+    float last = 0;
+    std::memcpy(&last, reducer->gradient(0).data() + (kCount - 1) * sizeof last, sizeof last);
+    EXPECT_EQ(last, static_cast<float>(context->size() * (context->size() + 1)) / 2);
+  }
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
 }
 
 TEST(Processes, AContextCanBeMadeAgainAndTwoMayLiveAtOnce) {

@@ -265,6 +265,26 @@ TEST_F(TcpTest, MessagesThatNobodyWaitsForAreNotInTheWay) {
   EXPECT_EQ(counters_.bytes_early.value(), (kMessages - 1) * out.size());
 }
 
+// A rank that has left was in order, though what it said before is still to be read, and not waited for yet.
+TEST_F(TcpTest, OneThatHasLeftIsNotLostOverWhatItSaidBefore) {
+  expect_open(0, 1);
+  expect_open(1, 0);
+  const Bytes out = pattern(1, 0, 1, 5000);
+  Bytes first(out.size());
+  const auto receive = end(0).receive(1, 1, first);
+  for (Tag tag = 1; tag <= 3; ++tag) finish(end(1), *end(1).send(0, tag, out));
+  ends_[1].reset();
+  for (int i = 0; i < 5; ++i) end(0).wait_for_activity(20ms);  // both connections have ended
+  finish(end(0), *end(0).send(1, 9, out));                     // goes nowhere
+  finish(end(0), *receive);
+  EXPECT_EQ(first, out);
+  for (Tag tag = 2; tag <= 3; ++tag) {
+    Bytes in(out.size());
+    finish(end(0), *end(0).receive(1, tag, in));
+    EXPECT_EQ(in, out);
+  }
+}
+
 // Though rank 1 leaves with something unread, and something more comes afterwards.
 TEST_F(TcpTest, LastWordsArriveWhatever) {
   expect_open(0, 1);
