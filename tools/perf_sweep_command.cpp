@@ -101,8 +101,12 @@ class Table {
 
   void foot(const std::string& constants) const {
     if (!speaks_) return;
-    std::printf("# worst choice: %.3f of the best, at %zu bytes; %zu elements wrong\n# %s\n", worst_, worst_bytes_,
-                wrong_, constants.c_str());
+    if (worst_bytes_ == 0) {
+      std::printf("# the choice is the best at every size");
+    } else {
+      std::printf("# worst choice: %.3f of the best, at %zu bytes", worst_, worst_bytes_);
+    }
+    std::printf("; %zu elements wrong\n# %s\n", wrong_, constants.c_str());
   }
   [[nodiscard]] std::size_t wrong() const { return wrong_; }
 
