@@ -10,6 +10,7 @@
 #include "kolo/context.h"
 #include "kolo/error.h"
 #include "perf_engine.h"
+#include "perf_json.h"
 #include "perf_options.h"
 
 namespace kolo::tools {
@@ -40,14 +41,10 @@ nlohmann::ordered_json line_of(const EngineResult& result, const Placement& plac
 
 void run_engine(const EngineArguments& arguments) {
   const auto context = Context::create();
+  std::ofstream json = open_json(*context, arguments.json);
   const auto results = measure_engine(*context, arguments.iterations);
   std::size_t wrong = 0;
-  std::ofstream json;
   const bool speaks = context->rank() == 0;
-  if (speaks && !arguments.json.empty()) {
-    json.open(arguments.json);
-    if (!json) throw UsageError("--json: cannot write " + arguments.json);
-  }
   if (speaks) {
     std::printf("# ResNet-50's 161 gradients, f32, %d ranks on %d hosts; flat: one buffer, copied in and reduced\n",
                 context->size(), context->placement().cross_size);
@@ -74,7 +71,9 @@ void run_engine(const EngineArguments& arguments) {
 void add_engine_command(CLI::App& perf) {
   auto arguments = std::make_shared<EngineArguments>();  // shared with the callback, which runs later
   CLI::App* command = perf.add_subcommand("engine", "ResNet-50's 161 gradients by name and in rounds; one of 1 KiB");
-  command->add_option("--iterations", arguments->iterations, "repetitions of each way")->capture_default_str();
+  command->add_option("--iterations", arguments->iterations, "repetitions of each way")
+      ->check(CLI::Range(1, 1000000000))
+      ->capture_default_str();
   add_json_option(*command, arguments->json);
   command->callback([arguments] { run_engine(*arguments); });
 }

@@ -10,6 +10,7 @@
 #include "kolo/baseline.h"
 #include "kolo/context.h"
 #include "kolo/error.h"
+#include "perf_json.h"
 #include "perf_measure.h"
 #include "perf_options.h"
 
@@ -28,12 +29,8 @@ struct PerfArguments {
 
 class Report {
  public:
-  Report(const PerfArguments& arguments, const Placement& placement)
-      : arguments_(arguments), placement_(placement), speaks_(placement.rank == 0) {
-    if (!speaks_ || arguments.json.empty()) return;
-    json_.open(arguments.json);
-    if (!json_) throw UsageError("--json: cannot write " + arguments.json);
-  }
+  Report(const PerfArguments& arguments, const Placement& placement, std::ofstream json)
+      : arguments_(arguments), placement_(placement), speaks_(placement.rank == 0), json_(std::move(json)) {}
 
   void head(double copy_rate) const {
     if (!speaks_) return;
@@ -109,6 +106,7 @@ void run_perf(PerfArguments arguments) {
   check_sizes(options);
   const Algorithm algorithm = parse_algorithm(arguments.algorithm);
   const auto context = Context::create();
+  std::ofstream json = open_json(*context, arguments.json);
   Communicator& communicator = context->communicator();
   const std::size_t most = options.operation == "barrier" ? 64 : options.max_bytes;
 
@@ -128,7 +126,7 @@ void run_perf(PerfArguments arguments) {
     contenders.push_back({"mpi", baseline.get(), nullptr, data.data(), input.data()});
   }
 
-  Report report(arguments, context->placement());
+  Report report(arguments, context->placement(), std::move(json));
   constexpr std::size_t kCopied = std::size_t{64} << 20;
   report.head(options.max_bytes >= kCopied ? measure_copy_rate(communicator, kCopied) : 0);
   measure_sizes(options, contenders, report);
@@ -154,6 +152,7 @@ void add_collective(CLI::App& perf, const std::string& operation, const std::str
       ->check(CLI::IsMember({"none", "mpi"}))
       ->capture_default_str();
   command->add_option("--iterations", arguments->options.iterations, "per size; 0: chosen by size")
+      ->check(CLI::Range(0, 1000000000))
       ->capture_default_str();
   add_json_option(*command, arguments->json);
   command->callback([arguments] { run_perf(*arguments); });

@@ -4,12 +4,21 @@
 
 namespace kolo::tools {
 
+namespace {
+
+// What reads sizes takes a negative one for one that is very large.
+std::string refuse_negative(const std::string& text) { return text.starts_with('-') ? text + " is negative" : ""; }
+
+}  // namespace
+
 void add_size_options(CLI::App& command, PerfOptions& options) {
   command.add_option("--min", options.min_bytes, "smallest size in bytes")
       ->transform(CLI::AsSizeValue(false))
+      ->transform(CLI::Validator(refuse_negative, ""))
       ->capture_default_str();
   command.add_option("--max", options.max_bytes, "largest size in bytes; sizes double")
       ->transform(CLI::AsSizeValue(false))
+      ->transform(CLI::Validator(refuse_negative, ""))
       ->capture_default_str();
 }
 

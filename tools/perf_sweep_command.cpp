@@ -10,6 +10,7 @@
 #include "commands.h"
 #include "kolo/context.h"
 #include "kolo/error.h"
+#include "perf_json.h"
 #include "perf_measure.h"
 #include "perf_options.h"
 
@@ -55,15 +56,13 @@ struct Line {
 
 class Table {
  public:
-  Table(const SweepArguments& arguments, const Placement& placement, std::vector<Algorithm> algorithms)
+  Table(const SweepArguments& arguments, const Placement& placement, std::vector<Algorithm> algorithms,
+        std::ofstream json)
       : placement_(placement),
         algorithms_(std::move(algorithms)),
         buffer_(arguments.buffer),
-        speaks_(placement.rank == 0) {
-    if (!speaks_ || arguments.json.empty()) return;
-    json_.open(arguments.json);
-    if (!json_) throw UsageError("--json: cannot write " + arguments.json);
-  }
+        speaks_(placement.rank == 0),
+        json_(std::move(json)) {}
 
   void head() const {
     if (!speaks_) return;
@@ -191,6 +190,7 @@ void run_sweep(SweepArguments arguments) {
   check_sizes(options);
   const auto context = Context::create();
   if (context->size() == 1) throw UsageError("kolo perf sweep: a group of one rank has nothing to choose; use mpirun");
+  std::ofstream json = open_json(*context, arguments.json);
   Communicator& communicator = context->communicator();
   const std::size_t most = options.max_bytes;
   std::vector<std::unique_ptr<RegisteredBuffer>> buffers;
@@ -203,7 +203,7 @@ void run_sweep(SweepArguments arguments) {
     contenders.push_back(
         {"kolo", &communicator, buffer, buffer != nullptr ? buffer->data().data() : data.data(), nullptr, algorithm});
   }
-  Table table(arguments, context->placement(), algorithms);
+  Table table(arguments, context->placement(), algorithms, std::move(json));
   table.head();
   const bool chosen_iterations = options.iterations > 0;
   if (!chosen_iterations) options.iterations = 200;
@@ -228,8 +228,11 @@ void add_sweep_command(CLI::App& perf) {
       perf.add_subcommand("sweep", "allreduce by every algorithm that can be had, beside the cost model");
   add_size_options(*command, arguments->options);
   add_buffer_option(*command, arguments->buffer);
-  command->add_option("--seconds", arguments->seconds, "for each size, about")->capture_default_str();
+  command->add_option("--seconds", arguments->seconds, "for each size, about")
+      ->check(CLI::Range(0.001, 86400.0))
+      ->capture_default_str();
   command->add_option("--iterations", arguments->options.iterations, "per size; 0: as many as fit --seconds")
+      ->check(CLI::Range(0, 1000000000))
       ->capture_default_str();
   add_json_option(*command, arguments->json);
   command->callback([arguments] { run_sweep(*arguments); });

@@ -31,7 +31,7 @@ on all hosts, as the ranks' program must.)";
 
 void add_options(CLI::App& run, RunOptions& options) {
   run.add_option("-n,--ranks", options.ranks, "Number of ranks; default: the slots of --hosts")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 1000000))
       ->type_name("N");
   run.add_option("--hosts", options.hosts, "Where, and how many ranks on each; default: all here")
       ->type_name("h0:2,h1:2");

@@ -16,7 +16,8 @@ void add_data(CLI::App& app, Options& o) {
   app.add_option("--data", o.data, "folder with train/ and val/, or synthetic:device|host|jpeg")->required();
   app.add_option("--classes", o.classes, "0: what the folder has (synthetic data: 1000)")
       ->check(CLI::Range(0, 1000000));
-  app.add_option("--synthetic-images", o.synthetic_images, "images in a synthetic epoch")->check(CLI::PositiveNumber);
+  app.add_option("--synthetic-images", o.synthetic_images, "images in a synthetic epoch")
+      ->check(CLI::Range(1, 1000000000));
   app.add_option("--image-size", o.image_size, "pixels a side")->check(CLI::Range(8, 4096));
   app.add_option("--workers", o.workers, "loader threads a rank, 0: choose")->check(CLI::Range(0, 1024));
 }
@@ -25,7 +26,7 @@ void add_run(CLI::App& app, Options& o) {
   app.add_option("--arch", o.arch, "network")
       ->check(CLI::IsMember({"resnet18", "resnet34", "resnet50", "resnet101", "resnet152"}));
   app.add_option("--epochs", o.epochs)->check(CLI::Range(1, 100000));
-  app.add_option("--steps", o.steps, "stop after so many steps, 0: no limit")->check(CLI::NonNegativeNumber);
+  app.add_option("--steps", o.steps, "stop after so many steps, 0: no limit")->check(CLI::Range(0, 1000000000));
   app.add_option("--batch", o.batch, "images a rank and step")->check(CLI::Range(1, 65536));
   app.add_option("--val-batch", o.val_batch, "0: the same as --batch")->check(CLI::Range(0, 65536));
   app.add_option("--seed", o.seed);
@@ -59,13 +60,13 @@ void add_recipe(CLI::App& app, Options& o) {
                                                          {"cosine", ScheduleKind::cosine}};
   const std::map<std::string, OptimizerKind> optimizers = {{"fused", OptimizerKind::fused},
                                                            {"torch", OptimizerKind::torch}};
-  app.add_option("--lr", o.lr, "for a global batch of 256, scaled linearly")->check(CLI::PositiveNumber);
-  app.add_option("--warmup-epochs", o.warmup_epochs, "unless given, at most --epochs")->check(CLI::NonNegativeNumber);
+  app.add_option("--lr", o.lr, "for a global batch of 256, scaled linearly")->check(CLI::Range(1e-6, 1e6));
+  app.add_option("--warmup-epochs", o.warmup_epochs, "unless given, at most --epochs")->check(CLI::Range(0.0, 1e6));
   app.add_option("--schedule", o.schedule)->transform(CLI::CheckedTransformer(schedules));
   app.add_option("--milestones", o.milestones, "epochs of the step schedule")->delimiter(',');
   app.add_option("--momentum", o.momentum)->check(CLI::Range(0.0, 1.0));
   app.add_flag("--nesterov", o.nesterov);
-  app.add_option("--weight-decay", o.weight_decay)->check(CLI::NonNegativeNumber);
+  app.add_option("--weight-decay", o.weight_decay)->check(CLI::Range(0.0, 1e6));
   app.add_flag("--no-decay-norm-bias", o.no_decay_norm_bias, "no weight decay on BatchNorm and biases");
   app.add_option("--label-smoothing", o.label_smoothing)->check(CLI::Range(0.0, 1.0));
   app.add_flag("--zero-init-residual", o.zero_init_residual, "start each block's last BatchNorm at 0");

@@ -13,7 +13,7 @@ enum class ScheduleKind { step, cosine };
 enum class OptimizerKind { fused, torch };
 enum class DeviceKind { cpu, cuda };
 enum class Amp { off, bf16, fp16 };
-enum class SharedGradients { where_possible, on, off };
+enum class SharedGradients { off, on, where_possible };
 
 // Defaults: the classic 90-epoch recipe (batch 32 a rank, learning rate 0.1 for every 256 images of the global batch).
 struct Options {

@@ -35,7 +35,8 @@ std::string binding_warning(int threads, int workers) {
   if (usable_cores() > 1 || sysconf(_SC_NPROCESSORS_ONLN) <= 1 || threads + workers <= 1) return {};
   return "this rank may use one core only, for " + std::to_string(threads) + " LibTorch and " +
          std::to_string(workers) +
-         " loader threads: was it bound by mpirun? Pass --bind-to none, or --map-by slot:PE=n";
+         " loader threads: was it bound by its launcher? Pass --bind-to none to mpirun (--bind none to kolo run), "
+         "or --map-by slot:PE=n";
 }
 
 bool stdout_is_terminal() {

@@ -45,6 +45,7 @@ Options with_threads_chosen(Options options, const kolo::Placement& placement) {
 }
 
 Options with_sharing_chosen(Options options, const kolo::Communicator& communicator) {
+  if (communicator.size() == 1) options.shared_gradients = SharedGradients::off;  // there is nobody to share with
   if (options.shared_gradients == SharedGradients::where_possible) {
     const bool possible = options.sync && options.device == DeviceKind::cpu && communicator.can_scatter();
     options.shared_gradients = possible ? SharedGradients::on : SharedGradients::off;

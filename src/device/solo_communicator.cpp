@@ -5,6 +5,7 @@
 
 #include "base/deadline.h"
 #include "cuda/memory.h"
+#include "cuda/release_after.h"
 #include "cuda/stream.h"
 #include "kolo/error.h"
 
@@ -54,14 +55,15 @@ class SoloCommunicator final : public Communicator {
   [[nodiscard]] std::vector<std::unique_ptr<RegisteredBuffer>> allocate(std::span<const std::size_t> sizes,
                                                                         std::chrono::milliseconds timeout) override {
     std::vector<std::unique_ptr<RegisteredBuffer>> buffers;
-    for (const std::size_t bytes : sizes) {
-      buffers.push_back(std::make_unique<SoloBuffer>(cuda::DeviceBuffer(runtime_, device_, bytes)));
-      cuda::fill_zero(*runtime_, buffers.back()->data().data(), bytes, clearing_.view());
-    }
-    const base::Deadline deadline(timeout);
-    while (!clearing_.idle()) {
-      if (deadline.passed()) throw TimeoutError({}, "allocate: the device has not cleared new memory in time");
-      wait_for_activity(std::chrono::microseconds(10));
+    try {
+      for (const std::size_t bytes : sizes) {
+        buffers.push_back(std::make_unique<SoloBuffer>(cuda::DeviceBuffer(runtime_, device_, bytes)));
+        cuda::fill_zero(*runtime_, buffers.back()->data().data(), bytes, clearing_.view());
+      }
+      wait_until_clear(timeout);
+    } catch (...) {
+      cuda::release_after(clearing_, std::move(buffers));
+      throw;
     }
     return buffers;
   }
@@ -71,6 +73,13 @@ class SoloCommunicator final : public Communicator {
   void wait_for_activity(std::chrono::microseconds at_most) override { std::this_thread::sleep_for(at_most); }
 
  private:
+  void wait_until_clear(std::chrono::milliseconds timeout) {
+    const base::Deadline deadline(timeout);
+    while (!clearing_.idle()) {
+      if (deadline.passed()) throw TimeoutError({}, "allocate: the device has not cleared new memory in time");
+      wait_for_activity(std::chrono::microseconds(10));
+    }
+  }
   std::unique_ptr<Operation> copy(void* to, const void* from, std::size_t bytes, Stream stream) {
     if (to != from) cuda::copy(*runtime_, to, from, bytes, stream);
     return std::make_unique<Nothing>();

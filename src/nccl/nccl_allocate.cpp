@@ -90,13 +90,18 @@ std::vector<std::unique_ptr<RegisteredBuffer>> NcclCommunicator::allocate(std::s
           (buffers.has_value() ? "; this rank has them" : "; this rank has not"));
     }
   }
-  const auto zeroed = enqueue(scratch_.stream(), "zeros for new buffers", [&] {
-    for (const auto& buffer : *buffers) {
-      const std::span<std::byte> memory = buffer->data();
-      if (!memory.empty()) cuda::fill_zero(*group_->runtime, memory.data(), memory.size(), scratch_.stream());
-    }
-  });
-  finish(*zeroed, timeout);
+  try {
+    const auto zeroed = enqueue(scratch_.stream(), "zeros for new buffers", [&] {
+      for (const auto& buffer : *buffers) {
+        const std::span<std::byte> memory = buffer->data();
+        if (!memory.empty()) cuda::fill_zero(*group_->runtime, memory.data(), memory.size(), scratch_.stream());
+      }
+    });
+    finish(*zeroed, timeout);
+  } catch (...) {
+    scratch_.release_after(std::move(*buffers));
+    throw;
+  }
   return std::move(*buffers);
 }
 

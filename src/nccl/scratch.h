@@ -1,10 +1,10 @@
 #pragma once
 // A communicator's own few bytes and its own stream, for what comes without memory of the caller's: barriers, and
 // questions to all ranks.
-#include <chrono>
-#include <optional>
+#include <utility>
 
 #include "cuda/memory.h"
+#include "cuda/release_after.h"
 #include "cuda/stream.h"
 
 namespace kolo::nccl {
@@ -19,15 +19,19 @@ class Scratch {
   Scratch& operator=(const Scratch&) = delete;
 
   [[nodiscard]] Stream stream() const noexcept { return stream_.view(); }
-  [[nodiscard]] std::byte* on_device() const noexcept { return memory_->data(); }
-  [[nodiscard]] std::byte* on_host() const noexcept { return pinned_->data().data(); }
+  [[nodiscard]] std::byte* on_device() const noexcept { return memory_.data(); }
+  [[nodiscard]] std::byte* on_host() const noexcept { return pinned_.data().data(); }
+
+  // Used in the stream, by operations whose end nobody waits for any longer.
+  template <class Memory>
+  void release_after(Memory memory) const noexcept {
+    cuda::release_after(stream_, std::move(memory));
+  }
 
  private:
-  [[nodiscard]] bool idle() const noexcept;
-
   cuda::OwnStream stream_;
-  std::optional<cuda::DeviceBuffer> memory_;
-  std::optional<cuda::PinnedBuffer> pinned_;
+  cuda::DeviceBuffer memory_;
+  cuda::PinnedBuffer pinned_;
 };
 
 }  // namespace kolo::nccl

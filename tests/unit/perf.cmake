@@ -7,7 +7,16 @@ if(TARGET kolo_program)
   set_tests_properties(unit.perf_help PROPERTIES LABELS unit TIMEOUT 60
     PASS_REGULAR_EXPRESSION "auto, direct, ring, tree, halving_doubling, recursive_doubling, hierarchical, mpi"
     FAIL_REGULAR_EXPRESSION "->")
+  add_test(NAME unit.perf_negative COMMAND kolo_program perf allreduce --max=-1)
+  set_tests_properties(unit.perf_negative PROPERTIES LABELS unit TIMEOUT 60 PASS_REGULAR_EXPRESSION "-1 is negative")
   if(KOLO_HAVE_MPI)
+    # Rank 0 alone opens the file, and what it finds is every rank's error: nobody waits for it.
+    foreach(command allreduce engine sweep)
+      add_test(NAME unit.perf_json.${command}
+        COMMAND ${KOLO_MPIRUN} -np 2 $<TARGET_FILE:kolo_program> perf ${command} --json ${CMAKE_CURRENT_BINARY_DIR}/none/x)
+      set_tests_properties(unit.perf_json.${command} PROPERTIES LABELS "unit;mpi" TIMEOUT 20 PROCESSORS 2
+        PASS_REGULAR_EXPRESSION "--json: cannot write")
+    endforeach()
     foreach(count 2 3)
       add_test(NAME unit.perf_sweep.np${count}
         COMMAND ${KOLO_MPIRUN} -np ${count} $<TARGET_FILE:kolo_program> perf sweep --max 1M --iterations 2)

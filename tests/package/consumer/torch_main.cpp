@@ -6,6 +6,7 @@
 #include <torch/nn/modules/linear.h>
 
 #include <cstdio>
+#include <exception>
 #include <vector>
 
 namespace {
@@ -44,9 +45,14 @@ float train(kolo::Context& context, torch::nn::Sequential model) {
 }  // namespace
 
 int main() {
-  const auto context = kolo::Context::create();
-  const float loss = context->run([&] { return train(*context, torch::nn::Sequential(torch::nn::Linear(4, 2))); });
-  context->shutdown();
-  std::printf("loss after ten epochs: %.3f\n", loss);
-  return loss < 0.3F ? 0 : 1;
+  try {
+    const auto context = kolo::Context::create();
+    const float loss = context->run([&] { return train(*context, torch::nn::Sequential(torch::nn::Linear(4, 2))); });
+    context->shutdown();
+    std::printf("loss after ten epochs: %.3f\n", loss);
+    return loss < 0.3F ? 0 : 1;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 2;
+  }
 }

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <vector>
 
+#include "cuda/memory.h"
 #include "kolo/error.h"
 #include "support/device/simulated_device.h"
 
@@ -31,11 +33,26 @@ TEST(SoloCommunicator, MemoryIsZeroAtFirst) {
 TEST(SoloCommunicator, ADeviceThatDoesNotClearIsATimeout) {
   SimulatedDevice device;
   cuda::RuntimeApi api = device.api();
-  api.stream_query = [](cuda::StreamHandle) { return cuda::kNotReady; };
+  static cuda::RuntimeApi real;
+  static std::chrono::steady_clock::time_point done;
+  real = api;
+  done = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+  api.stream_query = [](cuda::StreamHandle stream) {
+    return std::chrono::steady_clock::now() < done ? cuda::kNotReady : real.stream_query(stream);
+  };
   const auto solo = make_solo(std::make_shared<const cuda::Runtime>(api), 0);
   const std::size_t bytes = 8;
   EXPECT_THROW((void)solo->allocate({&bytes, 1}, std::chrono::milliseconds(20)), TimeoutError);
-  device.take_violations();  // the memory goes while the device may still clear it: it is lost
+  EXPECT_EQ(device.device_bytes(0), 0U) << "released, once the device is done with it";
+}
+
+// What is being cleared already goes when that is done: what is released in use is a failure of the simulated device.
+TEST(SoloCommunicator, ASecondBufferThatCannotBeHadTakesTheFirstWithIt) {
+  SimulatedDevice device;
+  const auto solo = make_solo(std::make_shared<const cuda::Runtime>(device.api()), 0);
+  const std::array<std::size_t, 2> sizes{1000, std::size_t{1} << 45};
+  EXPECT_THROW((void)solo->allocate(sizes, std::chrono::seconds(20)), cuda::NoDeviceMemory);
+  EXPECT_EQ(device.device_bytes(0), 0U);
 }
 
 TEST(SoloCommunicator, CannotScale) {

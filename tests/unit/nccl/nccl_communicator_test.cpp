@@ -139,6 +139,21 @@ TEST(NcclCommunicator, FallsBackToPlainMemoryOnAllRanks) {
   });
 }
 
+// What is being cleared already goes when that is done: what is released in use is a failure of the simulated device.
+TEST(NcclCommunicator, MemoryThatCannotBeClearedGoesWhenTheDeviceIsDoneWithIt) {
+  NcclRanks ranks(1);
+  static cuda::RuntimeApi real;
+  real = ranks.device.api();
+  cuda::RuntimeApi api = real;
+  api.fill = [](void* memory, int value, std::size_t bytes, cuda::StreamHandle stream) {
+    return bytes == 2048 ? 999 : real.fill(memory, value, bytes, stream);
+  };
+  ranks.runtime = std::make_shared<const cuda::Runtime>(api);
+  NcclEnd end(ranks, ranks.parts(0), 4);
+  const std::size_t sizes[] = {4096, 2048};
+  EXPECT_THROW((void)end.communicator->allocate(sizes, 60s), BackendError);
+}
+
 TEST(NcclCommunicator, AllRanksHearWhenMemoryRunsOut) {
   NcclRanks ranks(2);
   run_ranks(2, [&](int rank) {

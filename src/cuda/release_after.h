@@ -1,0 +1,21 @@
+#pragma once
+// Memory that nobody waits for any longer, while a stream may still use it.
+#include <new>
+#include <utility>
+
+#include "cuda/stream.h"
+
+namespace kolo::cuda {
+
+// Waits for at most two seconds until the stream is idle, or has failed: a device that has failed uses nothing any
+// more.
+[[nodiscard]] bool comes_to_rest(const OwnStream& stream) noexcept;
+
+// What is released goes to somebody else, and freeing it waits for the device without a deadline. So it goes once the
+// stream has come to rest; where that takes too long it is lost.
+template <class Memory>
+void release_after(const OwnStream& stream, Memory memory) noexcept {
+  if (!comes_to_rest(stream)) (void)new (std::nothrow) Memory(std::move(memory));
+}
+
+}  // namespace kolo::cuda
