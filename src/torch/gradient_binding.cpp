@@ -58,12 +58,8 @@ at::Tensor laid_out(const at::Tensor& gradient, const GradientInfo& info) {
 }
 
 // Whether nothing else shares the gradient's memory, and would be reduced with it: a tensor kept by the user, the
-// gradient of another parameter. Within its hook a gradient that autograd has just handed over, and nobody has written
-// to since, still shares its storage with the tensor that it was made from and that is about to go.
-bool is_alone(const at::Tensor& gradient, bool within_hook) {
-  const std::size_t sharers = within_hook && gradient._version() == 0 ? 2 : 1;
-  return gradient.use_count() == 1 && gradient.storage().use_count() <= sharers;
-}
+// gradient of another parameter.
+bool is_alone(const at::Tensor& gradient) { return gradient.use_count() == 1 && gradient.storage().use_count() == 1; }
 
 }  // namespace
 
@@ -158,7 +154,7 @@ void GradientBinding::on_gradient(GradientSlot& slot) {
           "' was computed again after it had been handed over for reduction; run all backward passes of a step but the "
           "last under no_sync(), or set passes_per_step to their number");
   }
-  contribute(slot, From::hook);
+  contribute(slot);
   reducer_->progress();
 }
 
@@ -213,7 +209,7 @@ void GradientBinding::follow_failure() noexcept {
   }
 }
 
-void GradientBinding::contribute(GradientSlot& slot, From from) {
+void GradientBinding::contribute(GradientSlot& slot) {
   const at::Tensor& gradient = slot.parameter.grad();
   if (gradient.layout() != c10::kStrided) {
     spoil("the gradient of '" + slot.info.name + "' is sparse; kolo reduces dense gradients only");
@@ -222,7 +218,7 @@ void GradientBinding::contribute(GradientSlot& slot, From from) {
   if (slot.index == GradientSlot::kDeparted || !is_described_by(slot.parameter, slot.info)) {
     return;  // not in this round's table
   }
-  slot.in_place = options_.shared_gradients && lies_as(gradient, slot.info) && is_alone(gradient, from == From::hook);
+  slot.in_place = options_.shared_gradients && lies_as(gradient, slot.info) && is_alone(gradient);
   slot.kept = laid_out(gradient, slot.info);
   if (slot.in_place) {
     reducer_->contribute_in_place(slot.index, slot.kept.mutable_data_ptr());
@@ -235,7 +231,7 @@ void GradientBinding::contribute(GradientSlot& slot, From from) {
 void GradientBinding::sweep(const Slots& slots) {
   for (const auto& slot : slots) {
     if (!slot->contributed && slot->parameter.grad().defined() && !slot->grad_is_leftover()) {
-      contribute(*slot, From::sweep);
+      contribute(*slot);
     }
   }
 }

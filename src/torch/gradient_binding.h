@@ -60,8 +60,7 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   enum class End { reduced, given_up };
   void end_round(End end) noexcept;
   void follow_failure() noexcept;
-  enum class From { hook, sweep };
-  void contribute(GradientSlot& slot, From from);
+  void contribute(GradientSlot& slot);
   void sweep(const Slots& slots);
   void finish();
   void offer_memory();
