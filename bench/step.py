@@ -92,10 +92,11 @@ def arguments():
     options.batch = [int(value) for value in options.batch.split(",")]
     options.formats = options.formats.split(",")
     options.coordinators = options.coordinators.split(",")
-    options.gradients = (options.gradients or ("packed" if options.hosts > 1 else "packed,shared")).split(",")
     if options.warmup >= options.steps or options.rounds < 1:
         fail("--steps must be more than --warmup, --rounds at least 1")
     options.ranks = options.ranks or options.hosts or 2
+    shareable = options.hosts < 2 or options.ranks == options.hosts
+    options.gradients = (options.gradients or ("packed,shared" if shareable else "packed")).split(",")
     if options.rate and not (options.hosts and RATE.fullmatch(options.rate)):
         fail("--rate is for --hosts, and is a number of mbit or gbit")
     if set(options.formats) - set(FORMATS):

@@ -33,9 +33,9 @@ void add_run(CLI::App& app, Options& o) {
   app.add_option("--threads", o.threads, "LibTorch threads a rank, 0: choose")->check(CLI::Range(0, 1024));
   app.add_option("--sync", o.sync, "off: ranks train alone (for measuring)")
       ->transform(CLI::CheckedTransformer(kOnOff, CLI::ignore_case));
-  app.add_option(
-         "--shared-gradients", o.shared_gradients,
-         "reduce gradients where they lie, in memory that all ranks share (one host, CPU); auto: where that is so")
+  app.add_option("--shared-gradients", o.shared_gradients,
+                 "reduce gradients where they lie (CPU; all ranks on one host, or each on one of its own); auto: where "
+                 "that is so")
       ->transform(CLI::CheckedTransformer(
           std::map<std::string, SharedGradients>{
               {"auto", SharedGradients::where_possible}, {"on", SharedGradients::on}, {"off", SharedGradients::off}},

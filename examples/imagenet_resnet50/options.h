@@ -43,7 +43,7 @@ struct Options {
 
   OptimizerKind optimizer = OptimizerKind::fused;
   bool sync = true;  // false: ranks train alone, which is the floor that synchronous training is measured against
-  // Reduced where they lie, without a copy. Possible on the CPU, with all ranks on one host.
+  // Reduced where they lie, without a copy. Possible on the CPU, with all ranks on one host or each on one of its own.
   SharedGradients shared_gradients = SharedGradients::where_possible;
   bool channels_last = true;
   DeviceKind device = DeviceKind::cpu;  // cuda: the GPU with the number of the local rank

@@ -144,7 +144,8 @@ class Communicator {
   // shares no page with that of another, so that it can be page-locked by itself.
   [[nodiscard]] virtual std::vector<std::unique_ptr<RegisteredBuffer>> allocate(std::span<const std::size_t> sizes,
                                                                                 std::chrono::milliseconds timeout) = 0;
-  // Whether an allreduce may be scattered: every rank reaches every rank's registered memory.
+  // Whether an allreduce may be scattered: on one host, whose ranks reach each other's registered memory, and where
+  // every rank has a host of its own, round the ring.
   [[nodiscard]] virtual bool can_scatter() const noexcept { return false; }
   [[nodiscard]] virtual Choice explain(const AllreduceOptions& options) const = 0;
   // Blocks until something may have happened that lets an operation advance, or until `at_most` has passed. May return

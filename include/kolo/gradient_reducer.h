@@ -31,7 +31,7 @@ struct ReducerOptions {
   double prescale = 1.0;
   double postscale = 1.0;
   std::size_t bucket_bytes = 0;   // 0: from Config
-  std::size_t in_place_from = 0;  // bytes; gradients from here on may lie in memory(), all ranks on one host. 0: none
+  std::size_t in_place_from = 0;  // bytes; gradients from here on may lie in memory() (DistributedOptions). 0: none
   int device = -1;                // the one that gradients on a device are on: this rank's own affair
   std::string settings;           // anything else that must agree on all ranks; compared, never read
   // Gives the device back what the program's allocator keeps of it and does not use. Called when some rank's device has

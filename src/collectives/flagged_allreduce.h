@@ -11,6 +11,7 @@
 #include "collectives/dissemination.h"
 #include "collectives/network.h"
 #include "collectives/reduction.h"
+#include "collectives/scattering.h"
 #include "collectives/widen.h"
 
 namespace kolo::collectives {
@@ -22,14 +23,19 @@ struct AllreducePlan {
   Reduction reduction;
   transport::Tag tag = 0;
   std::size_t segment_bytes = 0;
+  Scattering scattering{};  // of the ring's only
 };
 
 // `Schedule` is made from (transport, plan) and has advance() and waiting_for() of an Operation.
 template <class Schedule>
 class FlaggedAllreduce final : public Machine {
  public:
-  FlaggedAllreduce(const NetworkParts& parts, const AllreduceOptions& options)
-      : Machine(parts.group), tag_(parts.tag), segment_bytes_(parts.segment_bytes), options_(options) {
+  FlaggedAllreduce(const NetworkParts& parts, const AllreduceOptions& options, const Scattering& scattering = {})
+      : Machine(parts.group),
+        tag_(parts.tag),
+        segment_bytes_(parts.segment_bytes),
+        options_(options),
+        scattering_(scattering) {
     if (!options.flags.words.empty()) flags_.emplace(*parts.group->transport, parts.tag, options.flags.words);
   }
 
@@ -46,16 +52,28 @@ class FlaggedAllreduce final : public Machine {
       begin();
     }
     if (!schedule_->advance()) return false;
-    if (!wide_.empty()) narrow(wide_.data(), options_.dtype, options_.count, options_.data);
+    if (!wide_.empty()) {
+      each_run([&](const Run& run) { narrow(wide_.data() + run.begin, options_.dtype, run.count, run.data); });
+    }
     return true;
   }
 
+  template <class Call>
+  void each_run(const Call& call) const {
+    for (std::size_t at = 0; at < options_.count;) {
+      const Run run = run_from(at, options_.count, scattering_, options_.data, size_of(options_.dtype));
+      call(run);
+      at += run.count;
+    }
+  }
+
   void begin() {
-    AllreducePlan plan{options_.data, options_.count, reduction_of(options_), tag_, segment_bytes_};
+    AllreducePlan plan{options_.data, options_.count, reduction_of(options_), tag_, segment_bytes_, scattering_};
     if (needs_wide_sums(options_.dtype, options_.op)) {
       wide_.resize(options_.count);
-      widen(options_.data, options_.dtype, options_.count, wide_.data());
+      each_run([&](const Run& run) { widen(run.data, options_.dtype, run.count, wide_.data() + run.begin); });
       plan.data = reinterpret_cast<std::byte*>(wide_.data());
+      plan.scattering = {};
       plan.reduction.dtype = DType::i64;
     }
     schedule_.emplace(*group().transport, plan);
@@ -64,6 +82,7 @@ class FlaggedAllreduce final : public Machine {
   transport::Tag tag_;
   std::size_t segment_bytes_;
   AllreduceOptions options_;
+  Scattering scattering_;
   std::optional<Dissemination> flags_;
   std::vector<std::int64_t> wide_;
   std::optional<Schedule> schedule_;  // goes before its memory

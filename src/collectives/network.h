@@ -22,6 +22,10 @@ struct NetworkParts {
 // Allreduce for any number of ranks (2 and more), on private memory or on a buffer that only its owner touches.
 [[nodiscard]] std::unique_ptr<Operation> start_ring_allreduce(const NetworkParts& parts,
                                                               const AllreduceOptions& options);
+// Of data that lies apart, as check_scattering() has found it.
+[[nodiscard]] std::unique_ptr<Operation> start_ring_allreduce(const NetworkParts& parts,
+                                                              const AllreduceOptions& options,
+                                                              const Scattering& scattering);
 [[nodiscard]] std::unique_ptr<Operation> start_tree_allreduce(const NetworkParts& parts,
                                                               const AllreduceOptions& options);
 [[nodiscard]] std::unique_ptr<Operation> start_halving_doubling_allreduce(const NetworkParts& parts,

@@ -29,7 +29,6 @@
 #include "collectives/ring.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "collectives/expected_message.h"
 
@@ -40,15 +39,26 @@ Ring::Ring(transport::Transport& transport, transport::Tag tag, Plan plan)
       tag_(tag),
       plan_(std::move(plan)),
       size_(transport.size()),
-      element_(size_of(plan_.reduction.dtype)),
-      offsets_(plan_.blocks.size(), 0),
-      segment_elements_(std::max<std::size_t>(1, plan_.segment_bytes / element_)) {
-  std::exclusive_scan(plan_.blocks.begin(), plan_.blocks.end(), offsets_.begin(), std::size_t{0});
-  const std::size_t longest = *std::max_element(plan_.blocks.begin(), plan_.blocks.end());
-  segments_ = (longest + segment_elements_ - 1) / segment_elements_;
+      element_(size_of(plan_.reduction.dtype)) {
+  cut();
   const auto half = static_cast<std::size_t>(size_ - 1);
   first_step_ = plan_.part == Part::allgather ? half : 0;
   items_ = segments_ * half * (plan_.part == Part::allreduce ? 2 : 1);
+}
+
+// A segment ends where its piece does: pieces begin at the same elements on all ranks, wherever they lie.
+void Ring::cut() {
+  const std::size_t most = std::max<std::size_t>(1, plan_.segment_bytes / element_);
+  std::size_t at = 0;
+  for (const std::size_t block : plan_.blocks) {
+    first_.push_back(cut_.size());
+    for (const std::size_t end = at + block; at < end; at += cut_.back().count) {
+      const Run run = run_from(at, std::min(end, at + most), plan_.scattering, plan_.data, element_);
+      cut_.push_back({run.data, run.count});
+    }
+    segments_ = std::max(segments_, cut_.size() - first_.back());
+  }
+  first_.push_back(cut_.size());
 }
 
 std::size_t Ring::block_sent(std::size_t step) const {
@@ -61,11 +71,9 @@ std::size_t Ring::block_received(std::size_t step) const {
   return (static_cast<std::size_t>(transport_.rank()) + 2 * size - 2 - step) % size;
 }
 
-Range Ring::range(std::size_t block, std::size_t segment) const {
-  const std::size_t length = plan_.blocks[block];
-  const std::size_t begin = std::min(length, segment * segment_elements_);
-  const std::size_t end = std::min(length, begin + segment_elements_);
-  return {offsets_[block] + begin, offsets_[block] + end};
+Ring::Segment Ring::segment(std::size_t block, std::size_t index) const {
+  const std::size_t found = first_[block] + index;
+  return found < first_[block + 1] ? cut_[found] : Segment{};
 }
 
 bool Ring::advance() {
@@ -83,7 +91,7 @@ bool Ring::advance() {
 // The allgather receives into memory that the reduce-scatter has sent from, p-1 steps before: that send must be over.
 bool Ring::may_receive(std::size_t index) const {
   if (index >= items_ || index >= received_ + kWindow) return false;
-  const auto [step, segment] = item(index);
+  const std::size_t step = item(index).step;
   if (reduces(step) || first_step_ != 0) return true;
   return sent_ > index - static_cast<std::size_t>(size_ - 1) * segments_;
 }
@@ -91,11 +99,11 @@ bool Ring::may_receive(std::size_t index) const {
 bool Ring::post_receives() {
   bool moved = false;
   for (; may_receive(posted_); ++posted_, moved = true) {
-    const auto [step, segment] = item(posted_);
-    const Range elements = range(block_received(step), segment);
-    if (elements.size() == 0) continue;
+    const auto [step, index] = item(posted_);
+    const Segment own = segment(block_received(step), index);
+    if (own.count == 0) continue;
     const std::size_t slot = posted_ % kWindow;
-    std::span<std::byte> into(at(elements), elements.size() * element_);
+    std::span<std::byte> into(own.data, own.count * element_);
     if (reduces(step)) into = place().room(slot, into.size());
     receives_[slot] = transport_.receive((transport_.rank() + size_ - 1) % size_, tag_, into);
   }
@@ -107,13 +115,13 @@ bool Ring::take_come() {
   for (; come_ < posted_; ++come_, moved = true) {
     const std::size_t slot = come_ % kWindow;
     if (receives_[slot] == nullptr) continue;
-    const auto [step, segment] = item(come_);
-    const Range elements = range(block_received(step), segment);
-    if (!has_come(*receives_[slot], elements.size() * element_, (transport_.rank() + size_ - 1) % size_)) return moved;
+    const auto [step, index] = item(come_);
+    const Segment own = segment(block_received(step), index);
+    if (!has_come(*receives_[slot], own.count * element_, (transport_.rank() + size_ - 1) % size_)) return moved;
     receives_[slot].reset();
     if (!reduces(step)) continue;
     const bool last = step + 2 == static_cast<std::size_t>(size_);
-    place().combine(slot, plan_.reduction, at(elements), elements.size(), {last, size_});
+    place().combine(slot, plan_.reduction, own.data, own.count, {last, size_});
   }
   return moved;
 }
@@ -121,8 +129,8 @@ bool Ring::take_come() {
 bool Ring::take_combined() {
   bool moved = false;
   for (; received_ < come_; ++received_, moved = true) {
-    const auto [step, segment] = item(received_);
-    const bool empty = range(block_received(step), segment).size() == 0;
+    const auto [step, index] = item(received_);
+    const bool empty = segment(block_received(step), index).count == 0;
     if (reduces(step) && !empty && !place().combined(received_ % kWindow)) return moved;
   }
   return moved;
@@ -132,11 +140,11 @@ bool Ring::post_sends() {
   bool moved = false;
   for (; sending_ < items_ && sending_ < sent_ + kWindow; ++sending_, moved = true) {
     if (sending_ >= segments_ && received_ <= sending_ - segments_) break;  // it has not come in yet
-    const auto [step, segment] = item(sending_);
-    const Range elements = range(block_sent(step), segment);
-    if (elements.size() == 0) continue;
-    if (sending_ < segments_ && reduces(step)) place().prescale(plan_.reduction, at(elements), elements.size());
-    const std::span<const std::byte> data(at(elements), elements.size() * element_);
+    const auto [step, index] = item(sending_);
+    const Segment own = segment(block_sent(step), index);
+    if (own.count == 0) continue;
+    if (sending_ < segments_ && reduces(step)) place().prescale(plan_.reduction, own.data, own.count);
+    const std::span<const std::byte> data(own.data, own.count * element_);
     sends_[sending_ % kWindow] = transport_.send((transport_.rank() + 1) % size_, tag_, data);
   }
   return moved;

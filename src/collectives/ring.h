@@ -7,6 +7,7 @@
 #include "collectives/machine.h"
 #include "collectives/reduction.h"
 #include "collectives/ring_place.h"
+#include "collectives/scattering.h"
 #include "transport/transport.h"
 
 namespace kolo::collectives {
@@ -19,6 +20,7 @@ class Ring {
   struct Plan {
     Part part = Part::allreduce;
     std::byte* data = nullptr;
+    Scattering scattering{};          // where it lies apart; without pieces all lies at `data`
     std::vector<std::size_t> blocks;  // elements of each rank's block
     Reduction reduction;
     std::size_t segment_bytes = 60 * 1024;
@@ -35,6 +37,11 @@ class Ring {
  private:
   static constexpr std::size_t kWindow = RingPlace::kSlots;  // segments in flight each way
 
+  // Of a block, on this rank. Nobody's: of a block that has fewer than the longest.
+  struct Segment {
+    std::byte* data = nullptr;
+    std::size_t count = 0;  // elements
+  };
   // Segment `segment` of the block that step `step` moves.
   struct Item {
     std::size_t step;
@@ -46,7 +53,8 @@ class Ring {
   [[nodiscard]] Item item(std::size_t index) const { return {first_step_ + index / segments_, index % segments_}; }
   [[nodiscard]] std::size_t block_sent(std::size_t step) const;
   [[nodiscard]] std::size_t block_received(std::size_t step) const;
-  [[nodiscard]] Range range(std::size_t block, std::size_t segment) const;
+  void cut();
+  [[nodiscard]] Segment segment(std::size_t block, std::size_t index) const;
   [[nodiscard]] bool reduces(std::size_t step) const { return step + 1 < static_cast<std::size_t>(size_); }
   [[nodiscard]] bool may_receive(std::size_t index) const;
   bool post_receives();
@@ -55,16 +63,15 @@ class Ring {
   bool post_sends();
   bool reap_sends();
   [[nodiscard]] RingPlace& place() noexcept { return plan_.place == nullptr ? host_ : *plan_.place; }
-  [[nodiscard]] std::byte* at(const Range& elements) const { return plan_.data + elements.begin * element_; }
 
   transport::Transport& transport_;
   transport::Tag tag_;
   Plan plan_;
   int size_;
   std::size_t element_;
-  std::vector<std::size_t> offsets_;  // of each block, in elements
-  std::size_t segment_elements_;
-  std::size_t segments_ = 0;  // of the longest block
+  std::vector<Segment> cut_;        // all blocks' segments
+  std::vector<std::size_t> first_;  // of each block in cut_, and the end
+  std::size_t segments_ = 0;        // of the block that has the most
   std::size_t first_step_ = 0;
   std::size_t items_ = 0;
   std::size_t posted_ = 0;    // receives posted

@@ -28,6 +28,7 @@ class AllreduceRing : public Ring {
   AllreduceRing(transport::Transport& transport, const AllreducePlan& plan)
       : Ring(transport, plan.tag,
              {.data = plan.data,
+              .scattering = plan.scattering,
               .blocks = even_blocks(plan.count, transport.size(), plan.reduction.dtype),
               .reduction = plan.reduction,
               .segment_bytes = plan.segment_bytes}) {}
@@ -100,7 +101,12 @@ class RingReduceScatter final : public Machine {
 }  // namespace
 
 std::unique_ptr<Operation> start_ring_allreduce(const NetworkParts& parts, const AllreduceOptions& options) {
-  return std::make_unique<FlaggedAllreduce<AllreduceRing>>(parts, options);
+  return start_ring_allreduce(parts, options, {});
+}
+
+std::unique_ptr<Operation> start_ring_allreduce(const NetworkParts& parts, const AllreduceOptions& options,
+                                                const Scattering& scattering) {
+  return std::make_unique<FlaggedAllreduce<AllreduceRing>>(parts, options, scattering);
 }
 
 std::unique_ptr<Operation> start_ring_allgather(const NetworkParts& parts, const AllgatherOptions& options) {

@@ -20,6 +20,7 @@
 #include <string>
 
 #include "collectives/direct_meeting.h"
+#include "collectives/scattering.h"
 #include "kolo/error.h"
 
 namespace kolo::collectives {
@@ -27,43 +28,8 @@ namespace {
 
 constexpr std::uint64_t kInBuffer = ~std::uint64_t{0};
 
-bool within(const std::byte* data, std::size_t bytes, const std::byte* memory, std::size_t size) {
-  return data >= memory && bytes <= size && static_cast<std::size_t>(data - memory) <= size - bytes;
-}
-
-std::size_t end_of_piece(const Scattering& scattering, std::size_t piece, std::size_t count) {
-  return piece + 1 < scattering.begins.size() ? scattering.begins[piece + 1] : count;
-}
-
-// Before anything of the operation exists: what it refuses costs the buffer nothing.
-void check(const ScatteredBuffers& buffers, const AllreduceOptions& options, const Scattering& scattering,
-           std::size_t rank) {
-  const auto fail = [](const std::string& what) { throw UsageError("scattered allreduce: " + what); };
-  const auto& begins = scattering.begins;
-  const std::size_t element = size_of(options.dtype);
-  if (begins.empty() || begins.front() != 0) fail("the first piece must begin at element 0");
-  if (scattering.places.size() != begins.size()) fail("as many places as pieces are needed");
-  const std::size_t bytes = whole_lines(options.count * element) + Scattering::table_bytes(begins.size());
-  if (!within(options.data, bytes, buffers.buffer->memory[rank], buffers.buffer->bytes)) {
-    fail("no room for the table of pieces behind the data");
-  }
-  for (std::size_t piece = 0; piece < begins.size(); ++piece) {
-    const std::string name = "piece " + std::to_string(piece);
-    const std::size_t end = end_of_piece(scattering, piece, options.count);
-    if (begins[piece] > end || begins[piece] % line_grain(options.dtype) != 0) {
-      fail(name + " begins at element " + std::to_string(begins[piece]));
-    }
-    const std::byte* place = scattering.places[piece];
-    if (place == nullptr) continue;
-    if (!within(place, (end - begins[piece]) * element, buffers.home->memory[rank], buffers.home->bytes) ||
-        static_cast<std::size_t>(place - buffers.home->memory[rank]) % kCacheLine != 0) {
-      fail(name + " does not lie on a 64-byte line of the memory that was named");
-    }
-  }
-}
-
 // Neighbouring elements that are neighbours in every rank's memory.
-struct Run {
+struct SharedRun {
   std::size_t count = 0;            // elements
   std::vector<std::byte*> columns;  // per rank
 };
@@ -143,14 +109,14 @@ class ScatteredAllreduce final : public QueuedMachine {
       const std::size_t begin = std::max(begins[piece], slice.begin);
       const std::size_t end = std::min(end_of(piece), slice.end);
       if (begin >= end) continue;
-      Run run{end - begin, std::vector<std::byte*>(size_)};
+      SharedRun run{end - begin, std::vector<std::byte*>(size_)};
       for (std::size_t r = 0; r < size_; ++r) run.columns[r] = address(r, piece, begin);
       append(std::move(run));
     }
   }
 
-  void append(Run run) {
-    const auto follows = [&](const Run& last) {
+  void append(SharedRun run) {
+    const auto follows = [&](const SharedRun& last) {
       for (std::size_t r = 0; r < size_; ++r) {
         if (last.columns[r] + last.count * element_ != run.columns[r]) return false;
       }
@@ -166,7 +132,7 @@ class ScatteredAllreduce final : public QueuedMachine {
   // A quantum at a time. True once the slice is reduced, and that is published.
   bool reduce_some() {
     for (std::size_t left = quantum_; left > 0 && next_ < runs_.size();) {
-      Run& run = runs_[next_];
+      SharedRun& run = runs_[next_];
       const std::size_t count = std::min(left, run.count);
       const std::span<const std::byte* const> inputs(run.columns.data(), size_);
       reduction_of(options_).run(inputs, run.columns, count, stores_);
@@ -195,7 +161,7 @@ class ScatteredAllreduce final : public QueuedMachine {
   std::size_t quantum_;  // elements
   Reduction::Stores stores_;
   Phase phase_ = Phase::publish;
-  std::vector<Run> runs_;
+  std::vector<SharedRun> runs_;
   std::size_t next_ = 0;  // run
 };
 
@@ -204,7 +170,10 @@ class ScatteredAllreduce final : public QueuedMachine {
 std::unique_ptr<Operation> start_scattered_allreduce(std::shared_ptr<Group> group, const ScatteredBuffers& buffers,
                                                      const AllreduceOptions& options, const Scattering& scattering,
                                                      const DirectTuning& tuning) {
-  check(buffers, options, scattering, static_cast<std::size_t>(group->rank()));
+  const auto own = [rank = static_cast<std::size_t>(group->rank())](const DirectBuffer& buffer) {
+    return std::span<const std::byte>(buffer.memory[rank], buffer.bytes);
+  };
+  check_scattering(options, scattering, own(*buffers.buffer), own(*buffers.home));
   return std::make_unique<ScatteredAllreduce>(std::move(group), buffers, options, scattering, tuning);
 }
 

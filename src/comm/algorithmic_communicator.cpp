@@ -7,6 +7,7 @@
 #include "collectives/lane_operations.h"
 #include "collectives/network.h"
 #include "collectives/scattered_allreduce.h"
+#include "collectives/scattering.h"
 #include "comm/complete_operation.h"
 #include "comm/group_communicator.h"
 #include "comm/make.h"
@@ -80,11 +81,18 @@ class AlgorithmicCommunicator final : public GroupCommunicator {
     throw UsageError("allreduce: algorithm hierarchical is another communicator's");
   }
 
-  [[nodiscard]] bool can_scatter() const noexcept override { return shared_memory() && size() > 1; }
+  [[nodiscard]] bool can_scatter() const noexcept override { return size() > 1; }
 
   std::unique_ptr<Operation> start_scattered(const AllreduceOptions& options, const Scattering& scattering) override {
     if (!can_scatter()) return Communicator::start_scattered(options, scattering);
     validate(options);
+    if (!shared_memory()) {
+      if (options.registered == nullptr || scattering.home == nullptr) {
+        throw UsageError("scattered allreduce: it needs registered memory, for the whole and as its home");
+      }
+      check_scattering(options, scattering, options.registered->data(), scattering.home->data());
+      return begun(start_ring_allreduce(network_parts(), options, scattering));
+    }
     const ScatteredBuffers buffers{direct_buffer_of(options), direct_buffer_of(scattering.home)};
     return begun(start_scattered_allreduce(group(), buffers, options, scattering));
   }

@@ -294,6 +294,17 @@ GradientRounds::HostMemory GradientRounds::allocate(const Plan& plan) {
   return allocate(plan, 0);
 }
 
+// Over a network what lies apart goes round the ring, and is packed where something else is chosen for its size.
+bool GradientRounds::may_scatter(const PlannedBucket& bucket) const {
+  std::uint64_t word = 0;
+  AllreduceOptions options;
+  options.count = bucket.bytes / size_of(bucket.dtype);
+  options.dtype = bucket.dtype;
+  options.flags.words = {&word, 1};
+  const Algorithm chosen = host_.allocator().explain(options).algorithm;
+  return chosen == Algorithm::direct || chosen == Algorithm::ring;
+}
+
 std::unique_ptr<GradientRounds::Frozen> GradientRounds::make_frozen(const Item& item) {
   auto next = std::make_unique<Frozen>();
   next->plan = build_plan(table_, item.order, settings_.caps);
@@ -304,9 +315,9 @@ std::unique_ptr<GradientRounds::Frozen> GradientRounds::make_frozen(const Item& 
   next->places.resize(table_.size());
   for (std::size_t b = 0; b < next->plan.buckets.size(); ++b) {
     const auto& tensors = next->plan.buckets[b].tensors;
-    const bool scattered = next->arena && std::any_of(tensors.begin(), tensors.end(), [&](const PlannedTensor& tensor) {
-                             return tensor.bytes >= from;
-                           });
+    const bool scattered =
+        next->arena && may_scatter(next->plan.buckets[b]) &&
+        std::any_of(tensors.begin(), tensors.end(), [&](const PlannedTensor& tensor) { return tensor.bytes >= from; });
     for (std::size_t s = 0; s < tensors.size(); ++s) {
       next->places[tensors[s].index] = {static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(s)};
     }

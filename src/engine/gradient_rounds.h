@@ -132,6 +132,7 @@ class GradientRounds final : public GradientReducer {
   };
   [[nodiscard]] HostMemory allocate(const Plan& plan);
   [[nodiscard]] HostMemory allocate(const Plan& plan, std::size_t arena_bytes);
+  [[nodiscard]] bool may_scatter(const PlannedBucket& bucket) const;
   [[nodiscard]] Entry make_entry() const;
   struct Contribution {
     const void* data = nullptr;  // null: not contributed; borrowed until finish() returns

@@ -36,6 +36,7 @@ bool HostBucket::pack(std::size_t slot, const void* data, Stream) {
 }
 
 bool HostBucket::place(std::size_t slot, std::byte* data) {
+  if (home_ == nullptr) return pack(slot, data, {});
   places_[slot] = data;
   return take(slot);
 }

@@ -28,8 +28,9 @@ struct DistributedOptions {
   double postscale = 1.0;
   std::size_t bucket_bytes = 0;  // 0: from Config
   int passes_per_step = 1;       // backward passes whose gradients add up before they are reduced
-  // Gradients of at least `shared_from` bytes are made in memory that all ranks have mapped, and reduced where they lie
-  // instead of in a copy. All ranks on one host, on the CPU. docs/gradients.md says what else differs.
+  // Gradients of at least `shared_from` bytes are made in memory of kolo's, which all ranks of a host have mapped, and
+  // reduced where they lie instead of in a copy. On the CPU; all ranks on one host, or each on one of its own.
+  // docs/gradients.md says what else differs.
   bool shared_gradients = false;
   std::size_t shared_from = 16 * 1024;
 };

@@ -1,0 +1,55 @@
+#include "collectives/scattering.h"
+
+#include <algorithm>
+#include <string>
+
+#include "collectives/reduction.h"
+#include "kolo/error.h"
+
+namespace kolo::collectives {
+namespace {
+
+bool within(const std::byte* data, std::size_t bytes, std::span<const std::byte> memory) {
+  return data >= memory.data() && bytes <= memory.size() &&
+         static_cast<std::size_t>(data - memory.data()) <= memory.size() - bytes;
+}
+
+}  // namespace
+
+void check_scattering(const AllreduceOptions& options, const Scattering& scattering, std::span<const std::byte> buffer,
+                      std::span<const std::byte> home) {
+  const auto fail = [](const std::string& what) { throw UsageError("scattered allreduce: " + what); };
+  const auto& begins = scattering.begins;
+  const std::size_t element = size_of(options.dtype);
+  if (begins.empty() || begins.front() != 0) fail("the first piece must begin at element 0");
+  if (scattering.places.size() != begins.size()) fail("as many places as pieces are needed");
+  const std::size_t bytes = whole_lines(options.count * element) + Scattering::table_bytes(begins.size());
+  if (!within(options.data, bytes, buffer)) fail("no room for the table of pieces behind the data");
+  for (std::size_t piece = 0; piece < begins.size(); ++piece) {
+    const std::string name = "piece " + std::to_string(piece);
+    const std::size_t end = end_of_piece(scattering, piece, options.count);
+    if (begins[piece] > end || begins[piece] % line_grain(options.dtype) != 0) {
+      fail(name + " begins at element " + std::to_string(begins[piece]));
+    }
+    const std::byte* place = scattering.places[piece];
+    if (place == nullptr) continue;
+    if (!within(place, (end - begins[piece]) * element, home) ||
+        static_cast<std::size_t>(place - home.data()) % kCacheLine != 0) {
+      fail(name + " does not lie on a 64-byte line of the memory that was named");
+    }
+  }
+}
+
+Run run_from(std::size_t begin, std::size_t end, const Scattering& scattering, std::byte* data,
+             std::size_t element_bytes) {
+  const auto& begins = scattering.begins;
+  if (begins.empty()) return {data + begin * element_bytes, begin, end - begin};
+  const auto after = std::upper_bound(begins.begin(), begins.end(), begin);
+  const auto piece = static_cast<std::size_t>(after - begins.begin()) - 1;
+  if (after != begins.end()) end = std::min(end, *after);
+  std::byte* const place = scattering.places[piece];
+  if (place == nullptr) return {data + begin * element_bytes, begin, end - begin};
+  return {place + (begin - begins[piece]) * element_bytes, begin, end - begin};
+}
+
+}  // namespace kolo::collectives
