@@ -281,19 +281,6 @@ GradientRounds::HostMemory GradientRounds::allocate(const Plan& plan, std::size_
   return memory;
 }
 
-// Where gradients cannot be made in shared memory because it is short on some rank, of which all hear, they are packed.
-GradientRounds::HostMemory GradientRounds::allocate(const Plan& plan) {
-  const std::size_t from = settings_.options.in_place_from;
-  const std::size_t bytes = from > 0 && host_.allocator().can_scatter() ? GradientArena::bytes_for(table_, from) : 0;
-  if (bytes == 0) return allocate(plan, 0);
-  try {
-    return allocate(plan, bytes);
-  } catch (const BackendError& error) {
-    host_.warn(std::string("gradients are packed and not reduced where they lie: ") + error.what());
-  }
-  return allocate(plan, 0);
-}
-
 // Over a network what lies apart goes round the ring, and is packed where something else is chosen for its size.
 bool GradientRounds::may_scatter(const PlannedBucket& bucket) const {
   std::uint64_t word = 0;
@@ -303,6 +290,21 @@ bool GradientRounds::may_scatter(const PlannedBucket& bucket) const {
   options.flags.words = {&word, 1};
   const Algorithm chosen = host_.allocator().explain(options).algorithm;
   return chosen == Algorithm::direct || chosen == Algorithm::ring;
+}
+
+// Where gradients cannot be made in shared memory because it is short on some rank, of which all hear, they are packed.
+GradientRounds::HostMemory GradientRounds::allocate(const Plan& plan) {
+  const std::size_t from = settings_.options.in_place_from;
+  const bool scatters = from > 0 && host_.allocator().can_scatter() &&
+                        std::ranges::any_of(plan.buckets, [this](const auto& bucket) { return may_scatter(bucket); });
+  const std::size_t bytes = scatters ? GradientArena::bytes_for(table_, from) : 0;
+  if (bytes == 0) return allocate(plan, 0);
+  try {
+    return allocate(plan, bytes);
+  } catch (const BackendError& error) {
+    host_.warn(std::string("gradients are packed and not reduced where they lie: ") + error.what());
+  }
+  return allocate(plan, 0);
 }
 
 std::unique_ptr<GradientRounds::Frozen> GradientRounds::make_frozen(const Item& item) {
