@@ -29,16 +29,6 @@ std::vector<double> slowest(Communicator& communicator, std::vector<double> mine
   return mine;
 }
 
-std::size_t total(Communicator& communicator, std::size_t mine) {
-  auto sum = static_cast<std::int64_t>(mine);
-  AllreduceOptions options;
-  options.data = reinterpret_cast<std::byte*>(&sum);
-  options.count = 1;
-  options.dtype = DType::i64;
-  communicator.allreduce(options, kLimit);
-  return static_cast<std::size_t>(sum);
-}
-
 // One collective: writes its inputs, runs it, looks at its result.
 class Trial {
  public:
@@ -173,6 +163,16 @@ constexpr std::pair<Algorithm, std::string_view> kNames[] = {
 };
 
 }  // namespace
+
+std::size_t total(Communicator& communicator, std::size_t mine) {
+  auto sum = static_cast<std::int64_t>(mine);
+  AllreduceOptions options;
+  options.data = reinterpret_cast<std::byte*>(&sum);
+  options.count = 1;
+  options.dtype = DType::i64;
+  communicator.allreduce(options, kLimit);
+  return static_cast<std::size_t>(sum);
+}
 
 std::string_view name_of(Algorithm algorithm) noexcept {
   for (const auto& [known, name] : kNames) {

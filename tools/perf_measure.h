@@ -52,6 +52,9 @@ struct AlignedMemory {
 // Throws UsageError for sizes in the wrong order.
 void check_sizes(const PerfOptions& options);
 
+// The sum of all ranks' numbers. Collective.
+[[nodiscard]] std::size_t total(Communicator& communicator, std::size_t mine);
+
 // Over all iterations, each taken as long as its slowest rank took.
 struct Measured {
   std::string name;

@@ -53,8 +53,7 @@ void Ring::cut() {
   for (const std::size_t block : plan_.blocks) {
     first_.push_back(cut_.size());
     for (const std::size_t end = at + block; at < end; at += cut_.back().count) {
-      const Run run = run_from(at, std::min(end, at + most), plan_.scattering, plan_.data, element_);
-      cut_.push_back({run.data, run.count});
+      cut_.push_back(run_from(at, std::min(end, at + most), plan_.scattering, plan_.data, element_));
     }
     segments_ = std::max(segments_, cut_.size() - first_.back());
   }
@@ -71,9 +70,9 @@ std::size_t Ring::block_received(std::size_t step) const {
   return (static_cast<std::size_t>(transport_.rank()) + 2 * size - 2 - step) % size;
 }
 
-Ring::Segment Ring::segment(std::size_t block, std::size_t index) const {
+Run Ring::segment(std::size_t block, std::size_t index) const {
   const std::size_t found = first_[block] + index;
-  return found < first_[block + 1] ? cut_[found] : Segment{};
+  return found < first_[block + 1] ? cut_[found] : Run{};
 }
 
 bool Ring::advance() {
@@ -100,7 +99,7 @@ bool Ring::post_receives() {
   bool moved = false;
   for (; may_receive(posted_); ++posted_, moved = true) {
     const auto [step, index] = item(posted_);
-    const Segment own = segment(block_received(step), index);
+    const Run own = segment(block_received(step), index);
     if (own.count == 0) continue;
     const std::size_t slot = posted_ % kWindow;
     std::span<std::byte> into(own.data, own.count * element_);
@@ -116,7 +115,7 @@ bool Ring::take_come() {
     const std::size_t slot = come_ % kWindow;
     if (receives_[slot] == nullptr) continue;
     const auto [step, index] = item(come_);
-    const Segment own = segment(block_received(step), index);
+    const Run own = segment(block_received(step), index);
     if (!has_come(*receives_[slot], own.count * element_, (transport_.rank() + size_ - 1) % size_)) return moved;
     receives_[slot].reset();
     if (!reduces(step)) continue;
@@ -141,7 +140,7 @@ bool Ring::post_sends() {
   for (; sending_ < items_ && sending_ < sent_ + kWindow; ++sending_, moved = true) {
     if (sending_ >= segments_ && received_ <= sending_ - segments_) break;  // it has not come in yet
     const auto [step, index] = item(sending_);
-    const Segment own = segment(block_sent(step), index);
+    const Run own = segment(block_sent(step), index);
     if (own.count == 0) continue;
     if (sending_ < segments_ && reduces(step)) place().prescale(plan_.reduction, own.data, own.count);
     const std::span<const std::byte> data(own.data, own.count * element_);

@@ -37,11 +37,6 @@ class Ring {
  private:
   static constexpr std::size_t kWindow = RingPlace::kSlots;  // segments in flight each way
 
-  // Of a block, on this rank. Nobody's: of a block that has fewer than the longest.
-  struct Segment {
-    std::byte* data = nullptr;
-    std::size_t count = 0;  // elements
-  };
   // Segment `segment` of the block that step `step` moves.
   struct Item {
     std::size_t step;
@@ -54,7 +49,8 @@ class Ring {
   [[nodiscard]] std::size_t block_sent(std::size_t step) const;
   [[nodiscard]] std::size_t block_received(std::size_t step) const;
   void cut();
-  [[nodiscard]] Segment segment(std::size_t block, std::size_t index) const;
+  // Empty: the block has fewer.
+  [[nodiscard]] Run segment(std::size_t block, std::size_t index) const;
   [[nodiscard]] bool reduces(std::size_t step) const { return step + 1 < static_cast<std::size_t>(size_); }
   [[nodiscard]] bool may_receive(std::size_t index) const;
   bool post_receives();
@@ -69,7 +65,7 @@ class Ring {
   Plan plan_;
   int size_;
   std::size_t element_;
-  std::vector<Segment> cut_;        // all blocks' segments
+  std::vector<Run> cut_;            // all blocks' segments
   std::vector<std::size_t> first_;  // of each block in cut_, and the end
   std::size_t segments_ = 0;        // of the block that has the most
   std::size_t first_step_ = 0;

@@ -104,8 +104,8 @@ class ScatteredAllreduce final : public QueuedMachine {
     const Range slice =
         part_of(options_.count, static_cast<int>(size_), static_cast<Rank>(rank_), line_grain(options_.dtype));
     const auto& begins = scattering_.begins;
-    auto piece = static_cast<std::size_t>(std::upper_bound(begins.begin(), begins.end(), slice.begin) - begins.begin());
-    for (--piece; piece < pieces() && begins[piece] < slice.end; ++piece) {
+    for (std::size_t piece = piece_of(scattering_, slice.begin); piece < pieces() && begins[piece] < slice.end;
+         ++piece) {
       const std::size_t begin = std::max(begins[piece], slice.begin);
       const std::size_t end = std::min(end_of(piece), slice.end);
       if (begin >= end) continue;

@@ -40,16 +40,20 @@ void check_scattering(const AllreduceOptions& options, const Scattering& scatter
   }
 }
 
+std::size_t piece_of(const Scattering& scattering, std::size_t element) {
+  const auto& begins = scattering.begins;
+  return static_cast<std::size_t>(std::upper_bound(begins.begin(), begins.end(), element) - begins.begin()) - 1;
+}
+
 Run run_from(std::size_t begin, std::size_t end, const Scattering& scattering, std::byte* data,
              std::size_t element_bytes) {
-  const auto& begins = scattering.begins;
-  if (begins.empty()) return {data + begin * element_bytes, begin, end - begin};
-  const auto after = std::upper_bound(begins.begin(), begins.end(), begin);
-  const auto piece = static_cast<std::size_t>(after - begins.begin()) - 1;
-  if (after != begins.end()) end = std::min(end, *after);
+  Run run{data + begin * element_bytes, begin, end - begin};
+  if (scattering.begins.empty()) return run;
+  const std::size_t piece = piece_of(scattering, begin);
+  run.count = std::min(end, end_of_piece(scattering, piece, end)) - begin;
   std::byte* const place = scattering.places[piece];
-  if (place == nullptr) return {data + begin * element_bytes, begin, end - begin};
-  return {place + (begin - begins[piece]) * element_bytes, begin, end - begin};
+  if (place != nullptr) run.data = place + (begin - scattering.begins[piece]) * element_bytes;
+  return run;
 }
 
 }  // namespace kolo::collectives

@@ -12,6 +12,8 @@ namespace kolo::collectives {
 void check_scattering(const AllreduceOptions& options, const Scattering& scattering, std::span<const std::byte> buffer,
                       std::span<const std::byte> home);
 
+// The one that element `element` is of. REQUIRES: there are pieces.
+[[nodiscard]] std::size_t piece_of(const Scattering& scattering, std::size_t element);
 [[nodiscard]] inline std::size_t end_of_piece(const Scattering& scattering, std::size_t piece, std::size_t count) {
   return piece + 1 < scattering.begins.size() ? scattering.begins[piece + 1] : count;
 }

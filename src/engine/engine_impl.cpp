@@ -249,9 +249,8 @@ std::unique_ptr<GradientReducer> EngineImpl::make_reducer(std::vector<GradientIn
     const std::scoped_lock lock(progress_lock_);
     if (settings.options.in_place_from > 0 && parts_.placement.size > 1 && !allocator().can_scatter()) {
       throw UsageError(
-          "gradients can be reduced in place only where all ranks are on one host and share memory, or where each has "
-          "a "
-          "host of its own");
+          "gradients can be reduced in place only where all ranks are on one host and share memory, "
+          "or where each has a host of its own");
     }
     settings.id = reducers_made_++;
   }

@@ -268,6 +268,21 @@ void GradientRounds::negotiate() {
   wait_for_buckets();
 }
 
+// Whether a bucket has gradients that may be reduced where they lie. Over a network those go round the ring, and are
+// packed where something else is chosen for the bucket's size.
+bool GradientRounds::may_scatter(const PlannedBucket& bucket) const {
+  const std::size_t from = settings_.options.in_place_from;
+  const auto is_large = [from](const PlannedTensor& tensor) { return tensor.bytes >= from; };
+  if (from == 0 || !host_.allocator().can_scatter() || std::ranges::none_of(bucket.tensors, is_large)) return false;
+  std::uint64_t word = 0;
+  AllreduceOptions options;
+  options.count = bucket.bytes / size_of(bucket.dtype);
+  options.dtype = bucket.dtype;
+  options.flags.words = {&word, 1};
+  const Algorithm chosen = host_.allocator().explain(options).algorithm;
+  return chosen == Algorithm::direct || chosen == Algorithm::ring;
+}
+
 GradientRounds::HostMemory GradientRounds::allocate(const Plan& plan, std::size_t arena_bytes) {
   std::vector<std::size_t> sizes;
   for (const auto& bucket : plan.buckets) {
@@ -281,26 +296,10 @@ GradientRounds::HostMemory GradientRounds::allocate(const Plan& plan, std::size_
   return memory;
 }
 
-// Over a network what lies apart goes round the ring, and is packed where something else is chosen for its size.
-bool GradientRounds::may_scatter(const PlannedBucket& bucket) const {
-  std::uint64_t word = 0;
-  AllreduceOptions options;
-  options.count = bucket.bytes / size_of(bucket.dtype);
-  options.dtype = bucket.dtype;
-  options.flags.words = {&word, 1};
-  const Algorithm chosen = host_.allocator().explain(options).algorithm;
-  return chosen == Algorithm::direct || chosen == Algorithm::ring;
-}
-
 // Where gradients cannot be made in shared memory because it is short on some rank, of which all hear, they are packed.
-GradientRounds::HostMemory GradientRounds::allocate(const Plan& plan) {
-  const std::size_t from = settings_.options.in_place_from;
-  const bool scatters = from > 0 && host_.allocator().can_scatter() &&
-                        std::ranges::any_of(plan.buckets, [this](const auto& bucket) { return may_scatter(bucket); });
-  const std::size_t bytes = scatters ? GradientArena::bytes_for(table_, from) : 0;
-  if (bytes == 0) return allocate(plan, 0);
+GradientRounds::HostMemory GradientRounds::allocate_with_arena(const Plan& plan) {
   try {
-    return allocate(plan, bytes);
+    return allocate(plan, GradientArena::bytes_for(table_, settings_.options.in_place_from));
   } catch (const BackendError& error) {
     host_.warn(std::string("gradients are packed and not reduced where they lie: ") + error.what());
   }
@@ -310,22 +309,23 @@ GradientRounds::HostMemory GradientRounds::allocate(const Plan& plan) {
 std::unique_ptr<GradientRounds::Frozen> GradientRounds::make_frozen(const Item& item) {
   auto next = std::make_unique<Frozen>();
   next->plan = build_plan(table_, item.order, settings_.caps);
-  const std::size_t from = settings_.options.in_place_from;
-  HostMemory memory = allocate(next->plan);
+  std::vector<bool> scattered;
+  for (const PlannedBucket& bucket : next->plan.buckets) scattered.push_back(may_scatter(bucket));
+  HostMemory memory =
+      std::ranges::find(scattered, true) != scattered.end() ? allocate_with_arena(next->plan) : allocate(next->plan, 0);
   auto next_memory = memory.buckets.begin();
-  if (memory.arena) next->arena = std::make_shared<GradientArena>(table_, from, std::move(memory.arena));
+  if (memory.arena) {
+    next->arena = std::make_shared<GradientArena>(table_, settings_.options.in_place_from, std::move(memory.arena));
+  }
   next->places.resize(table_.size());
   for (std::size_t b = 0; b < next->plan.buckets.size(); ++b) {
     const auto& tensors = next->plan.buckets[b].tensors;
-    const bool scattered =
-        next->arena && may_scatter(next->plan.buckets[b]) &&
-        std::any_of(tensors.begin(), tensors.end(), [&](const PlannedTensor& tensor) { return tensor.bytes >= from; });
     for (std::size_t s = 0; s < tensors.size(); ++s) {
       next->places[tensors[s].index] = {static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(s)};
     }
     auto own = next->plan.buckets[b].on_device ? nullptr : std::move(*next_memory++);
-    next->buckets.push_back(
-        make_bucket(next->plan.buckets[b], std::move(own), scattered ? &next->arena->memory() : nullptr));
+    RegisteredBuffer* const home = next->arena && scattered[b] ? &next->arena->memory() : nullptr;
+    next->buckets.push_back(make_bucket(next->plan.buckets[b], std::move(own), home));
   }
   return next;
 }

@@ -130,9 +130,9 @@ class GradientRounds final : public GradientReducer {
     std::vector<std::unique_ptr<RegisteredBuffer>> buckets;
     std::unique_ptr<RegisteredBuffer> arena;
   };
-  [[nodiscard]] HostMemory allocate(const Plan& plan);
-  [[nodiscard]] HostMemory allocate(const Plan& plan, std::size_t arena_bytes);
   [[nodiscard]] bool may_scatter(const PlannedBucket& bucket) const;
+  [[nodiscard]] HostMemory allocate(const Plan& plan, std::size_t arena_bytes);
+  [[nodiscard]] HostMemory allocate_with_arena(const Plan& plan);
   [[nodiscard]] Entry make_entry() const;
   struct Contribution {
     const void* data = nullptr;  // null: not contributed; borrowed until finish() returns
