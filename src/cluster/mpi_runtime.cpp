@@ -3,7 +3,6 @@
 #include <array>
 #include <atomic>
 #include <csignal>
-#include <cstdlib>
 #include <string>
 #include <thread>
 
@@ -17,11 +16,10 @@ struct Process {
   std::mutex initialising;
   std::mutex turn;
   std::atomic<bool> serialized{true};
-  std::atomic<bool> finalize{true};
 };
 
 Process& process() {
-  static Process* const the_one = new Process;  // never destroyed: used by an atexit handler
+  static Process* const the_one = new Process;  // never destroyed: used while the process exits
   return *the_one;
 }
 
@@ -38,10 +36,6 @@ const char* level_name(int level) {
   }
 }
 
-void finalize_at_exit() {
-  if (process().finalize && mpi_usable()) MPI_Finalize();
-}
-
 // Open MPI writes to connections whose other end may have died: without this the writer would die of it, too. A program
 // that has a handler of its own keeps it.
 void outlive_broken_connections() {
@@ -54,7 +48,7 @@ int initialise() {
   if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS) {
     throw BackendError("MPI_Init_thread failed");
   }
-  std::atexit(finalize_at_exit);
+  finalize_mpi_at_exit();
   if (level < MPI_THREAD_SERIALIZED) {
     throw UsageError(std::string("this MPI offers ") + level_name(level) +
                      " only; kolo needs one built with at least MPI_THREAD_SERIALIZED");
@@ -96,8 +90,6 @@ bool mpi_usable() noexcept {
   return initialized != 0 && finalized == 0;
 }
 
-void skip_mpi_finalize() noexcept { process().finalize = false; }
-
 MpiTurn::MpiTurn() {
   if (process().serialized.load(std::memory_order_relaxed)) lock_ = std::unique_lock(process().turn);
 }
@@ -127,7 +119,7 @@ MpiComm::MpiComm(const void* handle, const base::Deadline& deadline) {
 }
 
 MpiComm::~MpiComm() {
-  if (keep_ || comm_ == MPI_COMM_NULL || !mpi_usable() || !process().finalize) return;
+  if (keep_ || comm_ == MPI_COMM_NULL || !mpi_usable() || skips_mpi_finalize()) return;
   const MpiTurn turn;
   MPI_Comm_free(&comm_);
 }

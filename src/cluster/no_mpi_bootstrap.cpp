@@ -1,4 +1,4 @@
-// Instead of mpi_bootstrap.cpp and mpi_runtime.cpp, in a build without MPI.
+// Instead of mpi_bootstrap.cpp, mpi_exit.cpp and mpi_runtime.cpp, in a build without MPI.
 #include "cluster/make.h"
 #include "cluster/mpi_exit.h"
 #include "kolo/error.h"
@@ -10,5 +10,7 @@ std::unique_ptr<Bootstrap> make_mpi_bootstrap(const void* /*mpi_comm*/) {
 }
 
 void skip_mpi_finalize() noexcept {}
+void limit_mpi_finalize(std::chrono::milliseconds /*limit*/) noexcept {}
+void note_failed_group() noexcept {}
 
 }  // namespace kolo::cluster

@@ -80,6 +80,8 @@ class EngineImpl final : public Engine,
   [[nodiscard]] std::string whom_for(const std::string& name) override;
   // For waits of a library's, also inside this engine's own calls: throws what has ended the group. Thread-safe.
   void check_others();
+  // Whether anything but a rank that left in order has ended the group. Thread-safe.
+  [[nodiscard]] bool has_failed();
   // Whose loss has ended the engine. Thread-safe.
   [[nodiscard]] std::optional<Rank> lost_rank();
   // What this rank is doing, for one who waits for it at `operation` (empty: a round). Thread-safe; does not block.

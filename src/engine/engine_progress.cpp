@@ -275,6 +275,11 @@ void EngineImpl::fail_unlisted(const std::exception_ptr& error, bool rounds_too)
   }
 }
 
+bool EngineImpl::has_failed() {
+  const std::scoped_lock lock(progress_lock_, queue_lock_);
+  return fatal_ != nullptr && (!farewell_ || cut_off_);
+}
+
 std::optional<Rank> EngineImpl::lost_rank() {
   const std::scoped_lock lock(queue_lock_);
   return lost_rank_;

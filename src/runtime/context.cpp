@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "cluster/make.h"
+#include "cluster/mpi_exit.h"
 #include "comm/select.h"
 #include "runtime/context_parts.h"
 
@@ -36,6 +37,7 @@ void measure_together(std::vector<std::unique_ptr<Context::Parts>>& all) {
 }
 
 std::unique_ptr<Context> make_over_mpi(const void* mpi_comm, Config config) {
+  cluster::limit_mpi_finalize(config.timeout);
   return std::make_unique<Context>(
       runtime::make_process_parts(std::move(config), cluster::make_mpi_bootstrap(mpi_comm), mpi_comm));
 }
@@ -165,6 +167,7 @@ void Context::log(LogLevel level, std::string_view line) const { parts_->logger.
 void Context::shutdown() {
   parts_->engine->stop();
   if (parts_->watch) parts_->watch->stop();
+  if (parts_->engine->has_failed() && !parts_->bootstrap->of_threads()) cluster::note_failed_group();
 }
 
 }  // namespace kolo

@@ -2,7 +2,9 @@
 // it: prints what it saw and after how long, then goes on with the survivors and checks that they compute.
 //
 //   world_faults HOW WHO WHAT         under mpirun --enable-recovery
-//     HOW   kill | exit | stop (until somebody wakes it) | stay (somebody else does the harm)
+//     HOW   kill | exit | stop (until somebody wakes it) | stay (somebody else does the harm) | idle (never comes
+//     again;
+//           the others' deadline is three seconds)
 //     WHO   ranks as 2 or 0,3: one after the other, by their first numbers; each is lost out of the world of those left
 //     WHAT  named | rounds | communicator: what all ranks do all the time
 //
@@ -66,7 +68,7 @@ class Work {
       AllreduceOptions options;
       options.data = reinterpret_cast<std::byte*>(output.data());
       options.count = output.size();
-      context_.communicator().allreduce(options, 300s);
+      context_.communicator().allreduce(options, context_.config().timeout);
     }
     const int size = context_.size();
     const auto expected = static_cast<float>(size * (size + 1) / 2);
@@ -87,6 +89,7 @@ void come_to_harm(const Orders& orders, int rank) {
   if (orders.how == "kill") die();
   if (orders.how == "exit") _exit(3);
   if (orders.how == "stop") std::raise(SIGSTOP);
+  while (orders.how == "idle") pause();
 }
 
 // Works until an error, which is printed; true if it was the loss of somebody else.
@@ -106,14 +109,14 @@ bool work_until_loss(Context& context, const Orders& orders, int victim, const s
                   std::to_string(milliseconds_since(begin)) + ": " + error.what());
     return error.rank() != context.rank();
   } catch (const std::exception& error) {
-    say(rank, std::string("error: ") + error.what());
+    say(rank, "error: process " + std::to_string(getpid()) + ": " + error.what());
     return false;
   }
 }
 
 int run(const Orders& orders) {
   Config config = Config::from_environment();
-  config.timeout = 300s;  // so that a deadline is not taken for a loss
+  config.timeout = orders.how == "idle" ? 3s : 300s;  // so that a deadline is not taken for a loss
   auto context = Context::create(config);
   const int rank = context->rank();  // by which lines are told apart
   std::vector<int> numbers(static_cast<std::size_t>(context->size()));

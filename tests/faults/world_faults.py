@@ -16,6 +16,7 @@ from pathlib import Path
 HOSTS = Path(__file__).resolve().parent.parent.parent / "script" / "cluster"
 LIMIT = 60  # seconds a case
 SOON = 5000  # milliseconds from a death to its error elsewhere; a few on a machine that has time
+SHORT = 3  # seconds: the deadline of ranks that wait for an idle one
 SILENCE = 3000  # milliseconds of silence until a rank counts as lost, in the cases that need it
 
 
@@ -106,6 +107,43 @@ def stops(launch, ranks, victim, what, fenced):
     return job, waits
 
 
+def idles(launch, ranks, victim, what):
+    """A rank lives and never comes: the others' deadline passes, and then they end, though MPI would wait for it."""
+    job = launch(ranks, "idle", str(victim), what)
+    idle = harmed_at(job, victim)[1]
+    for rank in range(ranks):
+        if rank != victim:
+            process = int(job.wait_for(rf"^rank {rank}: error: process (\d+): .*{victim}")[0].group(1))
+            assert ends(process, SHORT + SOON / 1000), f"rank {rank} does not end"
+    os.kill(idle, signal.SIGKILL)
+    return job, []
+
+
+def idles_alone(launch, ranks, victim, what):
+    """The same under an mpirun that ends the job with the first rank that ends: so it must come to that."""
+    job = launch(ranks, "idle", str(victim), what)
+    harmed_at(job, victim)
+    assert ends(job.process.pid, LIMIT), "mpirun does not end"
+    job.process.wait()
+    assert job.find(r"^rank \d: error: "), "no rank has seen anything"
+    assert job.process.returncode != 0, "mpirun says that all is well"
+    return job, []
+
+
+def ends(process, limit):
+    """Whether a process has ended after `limit` seconds."""
+    begin = time.monotonic()
+    while time.monotonic() - begin < limit:
+        status = Path(f"/proc/{process}/status")
+        try:
+            if "State:\tZ" in status.read_text():
+                return True
+        except FileNotFoundError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
 def cut(launch, ranks, victim, what):
     """The link of the last host goes: the others go on, and who is alone there may not."""
     job = launch(ranks, "stay", str(victim), what, silence=SILENCE)
@@ -171,12 +209,19 @@ def one_host(program, mpirun):
     def launch(ranks, how, who, what, silence=None):
         return Job([*mpirun, "--enable-recovery", "-np", str(ranks), program, how, who, what], silence)
 
+    def launch_plainly(ranks, *words):
+        return Job([*mpirun, "-np", str(ranks), program, *words])
+
     return [
         run("killed, by name", dies, launch, 4, "kill", [2], "named"),
         run("ends without a word, rounds", dies, launch, 3, "exit", [0], "rounds"),
         run("one of two", dies, launch, 2, "kill", [0], "rounds"),
         run("one after the other", dies, launch, 4, "kill", [0, 1], "communicator"),
         run("stopped, and ended by its host", stops, launch, 4, 1, "rounds", True),
+        run("idle, by name", idles, launch, 3, 1, "named"),
+        run("idle, rounds", idles, launch, 3, 0, "rounds"),
+        run("idle, plain calls", idles, launch, 2, 1, "communicator"),
+        run("idle, plain mpirun", idles_alone, launch_plainly, 3, 1, "rounds"),
     ]
 
 
