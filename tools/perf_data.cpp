@@ -11,7 +11,7 @@ namespace {
 // Whole numbers below 2048 only.
 std::uint16_t f16_bits(std::int64_t value) {
   if (value == 0) return 0;
-  const int exponent = std::bit_width(static_cast<std::uint64_t>(value)) - 1;
+  const int exponent = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(value))) - 1;
   const auto mantissa = static_cast<std::uint16_t>((value << 10 >> exponent) & 0x3ff);
   return static_cast<std::uint16_t>(((exponent + 15) << 10) | mantissa);
 }
@@ -78,15 +78,17 @@ std::int64_t reduced_at(DType dtype, ReduceOp op, int ranks, int iteration, std:
 }
 
 template <class F>
-std::vector<std::byte> block_of(DType dtype, F&& value) {
-  std::vector<std::byte> block(Pattern::kPeriod * size_of(dtype));
-  for (std::size_t i = 0; i < Pattern::kPeriod; ++i) store(block.data() + i * size_of(dtype), dtype, value(i));
+std::vector<std::byte> block_of(DType dtype, std::size_t elements, F&& value) {
+  elements = std::min(elements, Pattern::kPeriod);
+  std::vector<std::byte> block(elements * size_of(dtype));
+  for (std::size_t i = 0; i < elements; ++i) store(block.data() + i * size_of(dtype), dtype, value(i));
   return block;
 }
 
 // Calls body(offset into data, offset into the block, bytes) for each stretch that does not wrap.
 template <class F>
 void for_stretches(std::size_t bytes, std::size_t block_bytes, std::size_t start, F&& body) {
+  if (bytes == 0) return;
   std::size_t at = start % block_bytes;
   for (std::size_t done = 0; done < bytes;) {
     const std::size_t now = std::min(block_bytes - at, bytes - done);
@@ -98,12 +100,12 @@ void for_stretches(std::size_t bytes, std::size_t block_bytes, std::size_t start
 
 }  // namespace
 
-Pattern Pattern::input(DType dtype, Rank rank, int iteration) {
-  return {dtype, block_of(dtype, [&](std::size_t i) { return value_at(dtype, rank, iteration, i); })};
+Pattern Pattern::input(DType dtype, std::size_t elements, Rank rank, int iteration) {
+  return {dtype, block_of(dtype, elements, [&](std::size_t i) { return value_at(dtype, rank, iteration, i); })};
 }
 
-Pattern Pattern::reduced(DType dtype, ReduceOp op, int ranks, int iteration) {
-  return {dtype, block_of(dtype, [&](std::size_t i) { return reduced_at(dtype, op, ranks, iteration, i); })};
+Pattern Pattern::reduced(DType dtype, std::size_t elements, ReduceOp op, int ranks, int iteration) {
+  return {dtype, block_of(dtype, elements, [&](std::size_t i) { return reduced_at(dtype, op, ranks, iteration, i); })};
 }
 
 void Pattern::fill(std::span<std::byte> data, std::size_t first) const {

@@ -8,14 +8,15 @@
 
 namespace kolo::tools {
 
-// A block of elements that repeats through a buffer.
+// A block of elements that repeats through a buffer; no longer than the buffer, so that little data costs little.
 class Pattern {
  public:
   // Elements before the block repeats; divides every power of two above it.
   static constexpr std::size_t kPeriod = 4096;
 
-  static Pattern input(DType dtype, Rank rank, int iteration);
-  static Pattern reduced(DType dtype, ReduceOp op, int ranks, int iteration);
+  // For arrays of up to `elements`.
+  static Pattern input(DType dtype, std::size_t elements, Rank rank, int iteration);
+  static Pattern reduced(DType dtype, std::size_t elements, ReduceOp op, int ranks, int iteration);
 
   // `first` is the number of the first element in the whole array.
   void fill(std::span<std::byte> data, std::size_t first = 0) const;

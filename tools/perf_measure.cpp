@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numeric>
 #include <random>
+#include <thread>
 
 #include "kolo/baseline.h"
 #include "kolo/error.h"
@@ -48,7 +49,7 @@ class Trial {
   [[nodiscard]] std::size_t count() const { return count_; }
 
   void prepare(int iteration) {
-    const Pattern mine = Pattern::input(options_.dtype, contender_.communicator->rank(), iteration);
+    const Pattern mine = Pattern::input(options_.dtype, count_, contender_.communicator->rank(), iteration);
     if (options_.operation == "allreduce") mine.fill({contender_.data, count_ * element_});
     if (options_.operation == "reduce_scatter") mine.fill({contender_.input, count_ * element_});
     if (options_.operation == "allgather") mine.fill({contender_.input, part_ * element_});
@@ -81,17 +82,17 @@ class Trial {
 
   [[nodiscard]] std::size_t wrong(int iteration) const {
     const std::span<const std::byte> data(contender_.data, count_ * element_);
-    const Pattern root = Pattern::input(options_.dtype, 0, iteration);
+    const Pattern root = Pattern::input(options_.dtype, count_, 0, iteration);
     if (options_.operation == "broadcast") return root.count_wrong(data);
     if (options_.operation == "allgather") {
       std::size_t wrong = 0;
       for (std::size_t r = 0; r < ranks_; ++r) {
-        const Pattern theirs = Pattern::input(options_.dtype, static_cast<Rank>(r), iteration);
+        const Pattern theirs = Pattern::input(options_.dtype, part_, static_cast<Rank>(r), iteration);
         wrong += theirs.count_wrong(data.subspan(r * part_ * element_, part_ * element_));
       }
       return wrong;
     }
-    const Pattern reduced = Pattern::reduced(options_.dtype, options_.op, static_cast<int>(ranks_), iteration);
+    const Pattern reduced = Pattern::reduced(options_.dtype, count_, options_.op, static_cast<int>(ranks_), iteration);
     if (options_.operation == "allreduce") return reduced.count_wrong(data);
     if (options_.operation == "reduce_scatter") return reduced.count_wrong(data.first(part_ * element_), rank_ * part_);
     return 0;
@@ -200,6 +201,10 @@ void check_sizes(const PerfOptions& options) {
                    std::to_string(options.max_bytes));
 }
 
+std::chrono::microseconds rest_before(const PerfOptions& options, std::size_t bytes) {
+  return bytes < (std::size_t{4} << 10) ? std::chrono::microseconds(0) : options.rest;
+}
+
 std::vector<Measured> measure(const PerfOptions& options, std::span<const Contender> contenders, std::size_t bytes) {
   const int iterations = iterations_for(options, bytes);
   const int warmup = std::min(iterations, 3);
@@ -209,6 +214,7 @@ std::vector<Measured> measure(const PerfOptions& options, std::span<const Conten
   std::vector<std::size_t> wrong(trials.size(), 0);
   for (int i = -warmup; i < iterations; ++i) {
     for (const std::size_t c : shuffled(trials.size(), i + warmup)) {
+      std::this_thread::sleep_for(rest_before(options, bytes));
       trials[c].prepare(i + warmup);
       contenders[c].communicator->barrier(kLimit);
       const auto start = Clock::now();

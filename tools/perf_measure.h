@@ -1,5 +1,6 @@
 #pragma once
 // One collective at one size, timed and verified, by one or two communicators in turns.
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -21,7 +22,13 @@ struct PerfOptions {
   ReduceOp op = ReduceOp::sum;
   bool registered = true;
   int iterations = 0;  // 0: chosen by size
+  // Before each operation of 4 KiB and more. A link that is shaped lets some bytes pass at once after a rest, as it has
+  // between two steps of training.
+  std::chrono::microseconds rest{0};
 };
+
+// What one operation of so many bytes is preceded by.
+[[nodiscard]] std::chrono::microseconds rest_before(const PerfOptions& options, std::size_t bytes);
 
 // Somebody who can do the collective, and memory of his.
 struct Contender {

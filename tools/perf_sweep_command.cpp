@@ -17,6 +17,8 @@
 namespace kolo::tools {
 namespace {
 
+constexpr std::chrono::microseconds kRest{1000};  // between hosts
+
 struct SweepArguments {
   PerfOptions options{.max_bytes = std::size_t{64} << 20};
   std::string buffer = "registered";
@@ -178,10 +180,12 @@ Line measure_line(const PerfOptions& options, std::span<const Contender> contend
 }
 
 // So many that a size takes as long as it may; from times that all ranks agree on.
-int iterations_within(double seconds, const Line& last) {
+int iterations_within(double seconds, const PerfOptions& options, const Line& last) {
   double once = 0;
-  for (const Measured& measured : last.measured)
+  for (const Measured& measured : last.measured) {
     once += 2 * measured.p50_us;  // the next size takes about twice as long
+    once += static_cast<double>(rest_before(options, 2 * last.bytes).count());
+  }
   return static_cast<int>(std::clamp(seconds * 1e6 / once, 5.0, 500.0));
 }
 
@@ -190,6 +194,7 @@ void run_sweep(SweepArguments arguments) {
   check_sizes(options);
   const auto context = Context::create();
   if (context->size() == 1) throw UsageError("kolo perf sweep: a group of one rank has nothing to choose; use mpirun");
+  if (context->placement().cross_size > 1) options.rest = kRest;
   std::ofstream json = open_json(*context, arguments.json);
   Communicator& communicator = context->communicator();
   const std::size_t most = options.max_bytes;
@@ -211,7 +216,7 @@ void run_sweep(SweepArguments arguments) {
     const Line line = measure_line(options, contenders, bytes);
     table.row(line);
     leave_behind(options, line, contenders);
-    if (!chosen_iterations) options.iterations = iterations_within(arguments.seconds, line);
+    if (!chosen_iterations) options.iterations = iterations_within(arguments.seconds, options, line);
   }
   table.foot(communicator.explain({}).reason);
   communicator.barrier(context->config().timeout);

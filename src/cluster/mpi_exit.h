@@ -4,15 +4,18 @@
 
 namespace kolo::cluster {
 
-// These three are thread-safe, and do nothing in a build without MPI.
+// These four are thread-safe, and do nothing in a build without MPI.
 
 // A peer is dead: MPI_Finalize must not be called when this process exits.
 void skip_mpi_finalize() noexcept;
-// MPI_Finalize may take `limit` at an exit that is not in order: with a status other than 0, or after
-// note_failed_group(). Then the process ends with that status and without it. The last call counts.
+// MPI_Finalize may take `limit`, and never less than two seconds, at an exit that is not in order: with a status other
+// than 0, or after note_failed_group(). Then the process ends with that status and without it. The largest limit
+// counts.
 void limit_mpi_finalize(std::chrono::milliseconds limit) noexcept;
 // A group of ranks has failed: who of them still comes to MPI_Finalize nobody knows.
 void note_failed_group() noexcept;
+// A group of `ranks` has taken leave of each other. If these are all of MPI's, what failed before is forgotten.
+void note_orderly_end(int ranks) noexcept;
 
 // For mpi_runtime.cpp. From now on MPI is finalised at exit, unless somebody else has done it.
 void finalize_mpi_at_exit();

@@ -1,10 +1,14 @@
 // The constants see links one by one. What ranks cost each other that share cores, what a shaper lets pass, where a
 // copy falls out of a cache: that shows only when everybody does the whole thing. So every way is taken at a few sizes,
-// in turns, and what it takes over what the constants say corrects the model at that size.
+// in turns, and what it takes over what the constants say corrects the model at that size. Machines have slow seconds,
+// and ranks that share a core settle into one habit or another: so there are several passes over the sizes.
 #include "comm/measure_ways.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <limits>
+#include <random>
 #include <thread>
 
 #include "comm/select.h"
@@ -17,26 +21,21 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kSizes[] = {8,        128,       1 << 10,   4 << 10,   8 << 10, 16 << 10, 32 << 10,
                                   64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20,  4 << 20};
-constexpr double kSizeUs = 80'000;      // about what all trials of a size may take
-constexpr double kLongestUs = 100'000;  // of all ways once: no larger size after it
-constexpr double kLongestRestUs = 1000;
-constexpr int kFewestTrials = 5;
-constexpr int kMostTrials = 41;
+constexpr int kPasses = 5;
+constexpr double kSizeUs = 20'000;     // about what all trials of a size may take in a pass
+constexpr double kLongestUs = 50'000;  // of all ways once: no larger size after it
+// A link that is shaped lets some bytes pass at once after a rest, as it has between two steps of training. Sizes from
+// which that matters rest before each trial.
+constexpr std::size_t kRestFrom = 4 << 10;
+constexpr std::chrono::microseconds kRest{1000};
+constexpr int kFewestTrials = 2;
+constexpr int kMostTrials = 50;
 // A way that is this much slower than the best is not tried at larger sizes, from where they take time, but taken for
 // that much slower there.
 constexpr double kHopeless = 3;
 constexpr std::size_t kHopelessFrom = 256 << 10;
 
-struct Contest {
-  std::vector<Way> ways;
-  std::vector<double> us;  // each way's median at the last size
-  [[nodiscard]] double sum() const {
-    double all = 0;
-    for (const double one : us) all += one;
-    return all;
-  }
-  [[nodiscard]] double best() const { return *std::ranges::min_element(us); }
-};
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 class WayMeter {
  public:
@@ -46,67 +45,110 @@ class WayMeter {
     AlgorithmicParts flat = parts.whole;
     flat.shared_memory = nullptr;
     flat.hosts = static_cast<int>(parts.hosts.size());
-    all_ = make_algorithmic(flat);
-    surroundings_ = {.size = all_->size(), .hosts = flat.hosts, .segment_bytes = flat.ring_segment_bytes};
+    group_ = make_algorithmic(flat);
+    surroundings_ = {.size = group_->size(), .hosts = flat.hosts, .segment_bytes = flat.ring_segment_bytes};
     memory_.assign(kSizes[std::size(kSizes) - 1] / sizeof(float), 0.0F);
-    contest_.ways = {Way::ring, Way::tree, Way::halving_doubling, Way::recursive_doubling};
     if (std::ranges::any_of(parts.hosts, [](const auto& host) { return host.size() > 1; })) add_hierarchical(parts);
+    for (auto& by_way : taken_us_) by_way.resize(ways_.size());
   }
 
   [[nodiscard]] Corrections run() {
-    Corrections corrections(surroundings_);
-    double round_us = 0;  // what all ways took, at the last size
-    for (const std::size_t bytes : kSizes) {
-      if (round_us > kLongestUs) break;
-      const int trials = static_cast<int>(
-          std::clamp(kSizeUs / std::max(2 * round_us, 1.0), double{kFewestTrials}, double{kMostTrials}));
-      measure(bytes, trials);
-      const auto add = [&](Way way, double us) {
-        corrections.add(way, bytes, us / cost_us(way, {bytes}, surroundings_, constants_));
-      };
-      for (std::size_t w = 0; w < contest_.ways.size(); ++w) add(contest_.ways[w], contest_.us[w]);
-      for (const Way way : left_behind_) add(way, kHopeless * contest_.best());
-      round_us = contest_.sum();
-      if (bytes >= kHopelessFrom) leave_behind();
+    for (int pass = 0; pass < kPasses; ++pass) {
+      for (std::size_t size = 0; size < std::size(kSizes); ++size) {
+        if (size > 0 && all_us(size - 1) > kLongestUs) break;
+        measure(size, candidates(size));
+      }
     }
-    return corrections;
+    return corrections();
   }
 
  private:
   // Unless a host has no memory for it, of which all ranks must know.
   void add_hierarchical(const HierarchicalParts& parts) {
-    hierarchical_ = make_hierarchical(parts);
+    HierarchicalParts as_later = parts;
+    as_later.whole.costs = {constants_, {}};
+    std::unique_ptr<Communicator> hierarchical = make_hierarchical(as_later);
     double without = 0;
     try {
       const std::size_t most = memory_.size() * sizeof(float);
-      shared_ = std::move(hierarchical_->allocate({&most, 1}, left()).front());
+      shared_ = std::move(hierarchical->allocate({&most, 1}, left()).front());
     } catch (const BackendError&) {
       without = 1;
     }
-    agree_on_largest(*all_, memory_, {&without, 1}, left());
-    if (without != 0) return;
-    contest_.ways.push_back(Way::hierarchical);
+    agree_on_largest(*group_, memory_, {&without, 1}, left());
+    if (without != 0) {
+      shared_.reset();
+      return;
+    }
+    group_ = std::move(hierarchical);  // which knows the other ways, too
+    ways_.push_back(Way::hierarchical);
     std::size_t lanes = parts.hosts.front().size();
     for (const auto& host : parts.hosts) lanes = std::min(lanes, host.size());
     surroundings_.lanes = static_cast<int>(lanes);
   }
 
-  // A trial takes as long as its slowest rank, and who comes first is another one in each.
-  void measure(std::size_t bytes, int trials) {
-    const std::size_t ways = contest_.ways.size();
-    std::vector<double> times(ways * static_cast<std::size_t>(trials));
+  // The median of what a way took; kNever: it was not tried.
+  [[nodiscard]] double typical_us(std::size_t size, std::size_t way) const {
+    std::vector<double> times = taken_us_[size][way];
+    if (times.empty()) return kNever;
+    const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+    std::nth_element(times.begin(), middle, times.end());
+    return *middle;
+  }
+  [[nodiscard]] double best_us(std::size_t size) const {
+    double best = kNever;
+    for (std::size_t way = 0; way < ways_.size(); ++way) best = std::min(best, typical_us(size, way));
+    return best;
+  }
+  [[nodiscard]] double all_us(std::size_t size) const {
+    double sum = 0;
+    for (std::size_t way = 0; way < ways_.size(); ++way) {
+      if (!taken_us_[size][way].empty()) sum += typical_us(size, way);
+    }
+    return sum;
+  }
+
+  // Places in ways_. By what all ranks agree on.
+  [[nodiscard]] std::vector<std::size_t> candidates(std::size_t size) const {
+    std::vector<std::size_t> found;
+    const bool all_may = size == 0 || kSizes[size - 1] < kHopelessFrom;
+    for (std::size_t way = 0; way < ways_.size(); ++way) {
+      if (all_may || typical_us(size - 1, way) <= kHopeless * best_us(size - 1)) found.push_back(way);
+    }
+    return found;
+  }
+
+  // What all ways once should take: as last time; at first, twice what the size before took. Nobody knows for the
+  // first.
+  [[nodiscard]] double expected_us(std::size_t size) const {
+    if (!taken_us_[size].front().empty()) return all_us(size);
+    return size == 0 ? kSizeUs : 2 * all_us(size - 1);
+  }
+
+  [[nodiscard]] int trials_at(std::size_t size, std::size_t ways) const {
+    const double rests = static_cast<double>(rest_before(kSizes[size]).count()) * static_cast<double>(ways);
+    return static_cast<int>(
+        std::clamp(kSizeUs / (expected_us(size) + rests), double{kFewestTrials}, double{kMostTrials}));
+  }
+
+  // A trial takes as long as its slowest rank. Who comes after whom changes: what one leaves behind, in caches, in a
+  // shaped link and in who has which core, is not to be met by the same other.
+  void measure(std::size_t size, const std::vector<std::size_t>& ways) {
+    const int trials = trials_at(size, ways.size());
+    std::vector<std::size_t> order = ways;
+    std::vector<double> times;  // by way, then trial
+    times.resize(ways_.size() * static_cast<std::size_t>(trials));
     for (int trial = -1; trial < trials; ++trial) {  // the first only warms up
-      for (std::size_t turn = 0; turn < ways; ++turn) {
-        const std::size_t way = (turn + static_cast<std::size_t>(trial + 1)) % ways;
-        const double us = once(contest_.ways[way], bytes);
+      for (std::size_t left = order.size(); left > 1; --left) std::swap(order[left - 1], order[random_() % left]);
+      for (const std::size_t way : order) {
+        const double us = once(ways_[way], kSizes[size]);
         if (trial >= 0) times[way * static_cast<std::size_t>(trials) + static_cast<std::size_t>(trial)] = us;
       }
     }
-    agree_on_largest(*all_, memory_, times, left());
-    contest_.us.clear();
-    for (auto first = times.begin(); first != times.end(); first += trials) {
-      std::nth_element(first, first + trials / 2, first + trials);
-      contest_.us.push_back(first[trials / 2]);
+    agree_on_largest(*group_, memory_, times, left());
+    for (const std::size_t way : ways) {
+      const auto first = times.begin() + static_cast<std::ptrdiff_t>(way) * trials;
+      taken_us_[size][way].insert(taken_us_[size][way].end(), first, first + trials);
     }
   }
 
@@ -117,26 +159,29 @@ class WayMeter {
     const bool shared = way == Way::hierarchical;
     options.registered = shared ? shared_.get() : nullptr;
     options.data = shared ? shared_->data().data() : reinterpret_cast<std::byte*>(memory_.data());
-    Communicator& group = shared ? *hierarchical_ : *all_;
-    std::this_thread::sleep_for(rest_after(bytes));
-    all_->barrier(left());
+    std::this_thread::sleep_for(rest_before(bytes));
+    group_->barrier(left());
     const auto start = Clock::now();
-    group.allreduce(options, left());
-    return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+    group_->allreduce(options, left());
+    const std::chrono::duration<double, std::micro> took = Clock::now() - start;
+    group_->barrier(left());  // nobody goes to sleep while others are still reducing
+    return took.count();
   }
 
-  // A link that is shaped lets some bytes pass at once after a rest, as it does between two steps of training.
-  [[nodiscard]] std::chrono::microseconds rest_after(std::size_t bytes) const {
-    const double us = 2 * static_cast<double>(bytes) * constants_.network.beta_us;
-    return std::chrono::microseconds(static_cast<int>(std::min(us, kLongestRestUs)));
+  [[nodiscard]] static std::chrono::microseconds rest_before(std::size_t bytes) {
+    return bytes < kRestFrom ? std::chrono::microseconds(0) : kRest;
   }
 
-  void leave_behind() {
-    std::vector<Way> stay;
-    for (std::size_t w = 0; w < contest_.ways.size(); ++w) {
-      (contest_.us[w] <= kHopeless * contest_.best() ? stay : left_behind_).push_back(contest_.ways[w]);
+  [[nodiscard]] Corrections corrections() const {
+    Corrections found(surroundings_);
+    for (std::size_t size = 0; size < std::size(kSizes) && best_us(size) != kNever; ++size) {
+      const double most = kHopeless * best_us(size);
+      for (std::size_t way = 0; way < ways_.size(); ++way) {
+        const double by_constants = cost_us(ways_[way], {kSizes[size]}, surroundings_, constants_);
+        found.add(ways_[way], kSizes[size], std::min(typical_us(size, way), most) / by_constants);
+      }
     }
-    contest_.ways = std::move(stay);
+    return found;
   }
 
   [[nodiscard]] std::chrono::milliseconds left() const {
@@ -146,12 +191,12 @@ class WayMeter {
   const CostConstants& constants_;
   const base::Deadline& deadline_;
   std::vector<float>& memory_;
-  std::unique_ptr<Communicator> all_;
-  std::unique_ptr<Communicator> hierarchical_;
+  std::unique_ptr<Communicator> group_;       // the hierarchical one where there is one
   std::unique_ptr<RegisteredBuffer> shared_;  // its
   Surroundings surroundings_;
-  Contest contest_;
-  std::vector<Way> left_behind_;
+  std::vector<Way> ways_{Way::ring, Way::tree, Way::halving_doubling, Way::recursive_doubling};
+  std::array<std::vector<std::vector<double>>, std::size(kSizes)> taken_us_;  // by size, way and trial
+  std::mt19937 random_{1};                                                    // the same numbers on all ranks
 };
 
 }  // namespace

@@ -9,8 +9,8 @@
 namespace kolo::comm {
 
 // How much longer each way takes on the whole group than `constants` say, equal on all ranks. Collective and blocking,
-// until `deadline` (TimeoutError); about a second on a link of 1 Gbit/s. None for a group on one host, where ways are
-// not chosen by the model. `memory` is as for measure_costs().
+// until `deadline` (TimeoutError); some three seconds on a link of 1 Gbit/s. None for a group on one host, where ways
+// are not chosen by the model. `memory` is as for measure_costs().
 [[nodiscard]] Corrections measure_ways(const HierarchicalParts& parts, const CostConstants& constants,
                                        const base::Deadline& deadline, std::vector<float>& memory);
 

@@ -77,22 +77,14 @@ double Chooser::price_us(Way way, const Load& load) const {
   return cost_us(way, load, surroundings_, constants_) * corrections_.factor(way, load.bytes);
 }
 
-// Corrections are single measurements: what the constants find cheapest stays, unless another way was clearly faster.
 Chooser::Priced Chooser::cheapest(const Load& load, std::optional<Way> but) const {
-  constexpr double kClearly = 0.9;
-  constexpr double kNever = std::numeric_limits<double>::infinity();
-  double least = kNever;
-  Priced expected{Way::alone, kNever};
-  Priced seen = expected;
+  Priced best{Way::alone, std::numeric_limits<double>::infinity()};
   for (const Way way : ways_) {
     if (way == but) continue;
-    const double by_constants = cost_us(way, load, surroundings_, constants_);
-    const double us = by_constants * corrections_.factor(way, load.bytes);
-    if (by_constants < least) expected = {way, us};
-    least = std::min(least, by_constants);
-    if (us < seen.us) seen = {way, us};
+    const double us = price_us(way, load);
+    if (us < best.us) best = {way, us};
   }
-  return seen.us < kClearly * expected.us ? seen : expected;
+  return best;
 }
 
 // A way that is cheapest only between two neighbours of the grid, a quarter apart, is not seen; it would save little.

@@ -8,6 +8,7 @@
 #include "cluster/make.h"
 #include "cluster/mpi_exit.h"
 #include "comm/select.h"
+#include "kolo/error.h"
 #include "runtime/context_parts.h"
 
 namespace kolo {
@@ -38,8 +39,13 @@ void measure_together(std::vector<std::unique_ptr<Context::Parts>>& all) {
 
 std::unique_ptr<Context> make_over_mpi(const void* mpi_comm, Config config) {
   cluster::limit_mpi_finalize(config.timeout);
-  return std::make_unique<Context>(
-      runtime::make_process_parts(std::move(config), cluster::make_mpi_bootstrap(mpi_comm), mpi_comm));
+  try {
+    return std::make_unique<Context>(
+        runtime::make_process_parts(std::move(config), cluster::make_mpi_bootstrap(mpi_comm), mpi_comm));
+  } catch (const TimeoutError&) {
+    cluster::note_failed_group();
+    throw;
+  }
 }
 
 }  // namespace
@@ -167,7 +173,12 @@ void Context::log(LogLevel level, std::string_view line) const { parts_->logger.
 void Context::shutdown() {
   parts_->engine->stop();
   if (parts_->watch) parts_->watch->stop();
-  if (parts_->engine->has_failed() && !parts_->bootstrap->of_threads()) cluster::note_failed_group();
+  if (parts_->bootstrap->of_threads()) return;
+  if (parts_->engine->has_failed()) {
+    cluster::note_failed_group();
+  } else {
+    cluster::note_orderly_end(placement().size);
+  }
 }
 
 }  // namespace kolo

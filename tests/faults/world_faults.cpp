@@ -4,7 +4,8 @@
 //   world_faults HOW WHO WHAT         under mpirun --enable-recovery
 //     HOW   kill | exit | stop (until somebody wakes it) | stay (somebody else does the harm) | idle (never comes
 //     again;
-//           the others' deadline is three seconds)
+//           the others' deadline is three seconds) | hushed (the same, and they end as if nothing had been) | late
+//           (nobody is lost: one ends long after the others)
 //     WHO   ranks as 2 or 0,3: one after the other, by their first numbers; each is lost out of the world of those left
 //     WHAT  named | rounds | communicator: what all ranks do all the time
 //
@@ -84,12 +85,14 @@ class Work {
   std::unique_ptr<GradientReducer> reducer_;
 };
 
+bool is_idle(const Orders& orders) { return orders.how == "idle" || orders.how == "hushed"; }
+
 void come_to_harm(const Orders& orders, int rank) {
   say(rank, "harmed at " + std::to_string(now_in_milliseconds()) + " process " + std::to_string(getpid()));
   if (orders.how == "kill") die();
   if (orders.how == "exit") _exit(3);
   if (orders.how == "stop") std::raise(SIGSTOP);
-  while (orders.how == "idle") pause();
+  while (is_idle(orders)) pause();
 }
 
 // Works until an error, which is printed; true if it was the loss of somebody else.
@@ -114,15 +117,25 @@ bool work_until_loss(Context& context, const Orders& orders, int victim, const s
   }
 }
 
+int end_one_by_one(std::unique_ptr<Context> context, const Orders& orders) {
+  const int rank = context->rank();
+  for (int i = 0; i < 10; ++i) Work(*context, "named").step();
+  context.reset();
+  if (rank == orders.who.front()) std::this_thread::sleep_for(6s);
+  say(rank, "ends in order");
+  return 0;
+}
+
 int run(const Orders& orders) {
   Config config = Config::from_environment();
-  config.timeout = orders.how == "idle" ? 3s : 300s;  // so that a deadline is not taken for a loss
+  config.timeout = is_idle(orders) || orders.how == "late" ? 3s : 300s;  // a deadline is not to be taken for a loss
   auto context = Context::create(config);
+  if (orders.how == "late") return end_one_by_one(std::move(context), orders);
   const int rank = context->rank();  // by which lines are told apart
   std::vector<int> numbers(static_cast<std::size_t>(context->size()));
   for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<int>(i);
   for (const int victim : orders.who) {
-    if (!work_until_loss(*context, orders, victim, numbers)) return 4;
+    if (!work_until_loss(*context, orders, victim, numbers)) return orders.how == "hushed" ? 0 : 4;
     const auto begin = Clock::now();
     std::vector<int> left;
     std::string text;

@@ -107,13 +107,13 @@ def stops(launch, ranks, victim, what, fenced):
     return job, waits
 
 
-def idles(launch, ranks, victim, what):
+def idles(launch, ranks, victim, what, how="idle"):
     """A rank lives and never comes: the others' deadline passes, and then they end, though MPI would wait for it."""
-    job = launch(ranks, "idle", str(victim), what)
+    job = launch(ranks, how, str(victim), what)
     idle = harmed_at(job, victim)[1]
     for rank in range(ranks):
         if rank != victim:
-            process = int(job.wait_for(rf"^rank {rank}: error: process (\d+): .*{victim}")[0].group(1))
+            process = int(job.wait_for(rf"^rank {rank}: error: process (\d+): .*\brank {victim}\b")[0].group(1))
             assert ends(process, SHORT + SOON / 1000), f"rank {rank} does not end"
     os.kill(idle, signal.SIGKILL)
     return job, []
@@ -127,6 +127,16 @@ def idles_alone(launch, ranks, victim, what):
     job.process.wait()
     assert job.find(r"^rank \d: error: "), "no rank has seen anything"
     assert job.process.returncode != 0, "mpirun says that all is well"
+    return job, []
+
+
+def comes_late(launch, ranks, victim, what):
+    """Nobody is lost: those who are done wait in MPI_Finalize for the last one, however long that takes."""
+    job = launch(ranks, "late", str(victim), what)
+    assert ends(job.process.pid, LIMIT), "mpirun does not end"
+    job.process.wait()
+    assert len(job.find(r"^rank \d: ends in order$")) == ranks, "somebody was not waited for"
+    assert job.process.returncode == 0, f"mpirun's status is {job.process.returncode}"
     return job, []
 
 
@@ -221,7 +231,9 @@ def one_host(program, mpirun):
         run("idle, by name", idles, launch, 3, 1, "named"),
         run("idle, rounds", idles, launch, 3, 0, "rounds"),
         run("idle, plain calls", idles, launch, 2, 1, "communicator"),
+        run("idle, and nobody says a word", idles, launch, 3, 0, "rounds", "hushed"),
         run("idle, plain mpirun", idles_alone, launch_plainly, 3, 1, "rounds"),
+        run("late", comes_late, launch_plainly, 3, 1, "named"),
     ]
 
 
