@@ -14,6 +14,7 @@
 //
 // Which slot belongs to which receive is a guess, right as long as messages are as long as their receives expect: what
 // has come is worked off in order, and where the guess was wrong a piece is copied from the memory of a later receive.
+// No buffer is given to MPI twice at a time: the second piece would come over the first before that is copied.
 //
 // MPI moves nothing but in its own calls, and one call moves everything. A thread that tests many transfers in turns
 // makes one such call a turn: a test that finds that others have called MPI since its last look does not call again.
@@ -136,7 +137,7 @@ class MpiTransport final : public Transport {
   void advance(const Key& key);
   void take(Channel& channel, Slot& slot);
   void post(const Key& key, Channel& channel);
-  std::unique_ptr<Slot> make_slot(const MpiReceive& receive);
+  std::unique_ptr<Slot> make_slot(const Channel& channel, const MpiReceive& receive);
   bool retract(Slot& slot);
   void retract_from(Channel& channel, std::size_t first);
   void keep_copy(Slot& slot);
@@ -334,7 +335,7 @@ void MpiTransport::post(const Key& key, Channel& channel) {
     const std::size_t next = channel.slots.size();
     // Behind a message of several pieces nothing is to be guessed.
     if (next > 0 && channel.waiting[next - 1]->into.size() > piece_bytes_) return;
-    auto slot = make_slot(*channel.waiting[next]);
+    auto slot = make_slot(channel, *channel.waiting[next]);
     MPI_Request request = MPI_REQUEST_NULL;
     {
       const MpiTurn turn;
@@ -348,14 +349,16 @@ void MpiTransport::post(const Key& key, Channel& channel) {
   }
 }
 
-std::unique_ptr<Slot> MpiTransport::make_slot(const MpiReceive& receive) {
+std::unique_ptr<Slot> MpiTransport::make_slot(const Channel& channel, const MpiReceive& receive) {
   if (spare_.empty()) spare_.push_back(std::make_unique<Slot>());
   auto slot = std::move(spare_.back());
   spare_.pop_back();
   slot->owner = nullptr;
   slot->done = false;
   slot->error.clear();
-  if (!receive.abandoned && receive.size + piece_bytes_ <= receive.into.size()) {
+  const bool lent = std::any_of(channel.slots.begin(), channel.slots.end(),
+                                [&](const auto& other) { return other->owner == &receive; });
+  if (!lent && !receive.abandoned && receive.size + piece_bytes_ <= receive.into.size()) {
     slot->at = receive.into.data() + receive.size;
     slot->owner = &receive;
     return slot;

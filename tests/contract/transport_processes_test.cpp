@@ -164,6 +164,39 @@ TEST(TransportProcesses, MpiSortsOutAMessageOfMorePiecesThanExpected) {
   }
 }
 
+// Where the first message has taken the places of those behind it, the last receive's buffer has a piece of another
+// message: what comes next must not be put over it. All of it comes before anybody looks.
+TEST(TransportProcesses, MpiPutsNoPieceOverOneThatNobodyHasTaken) {
+  telemetry::Counters counters;
+  constexpr std::size_t kPiece = 4096;
+  const auto end = transport::make_mpi_in_pieces(nullptr, counters, kPiece);
+  const std::vector<std::size_t> sizes{3 * kPiece + 5, 50, 60, 70, 80};
+  std::vector<test::Bytes> in(sizes.size(), test::Bytes(kPiece));
+  std::vector<test::Bytes> out;
+  std::vector<std::unique_ptr<transport::Transfer>> receives;
+  std::vector<std::unique_ptr<transport::Transfer>> sends;
+  for (auto& memory : in) receives.push_back(end->receive(test::previous_of(*end), 34, memory));
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    out.push_back(test::pattern(end->rank(), test::next_of(*end), static_cast<int>(i), sizes[i]));
+  }
+  const auto send = [&](std::size_t i) { sends.push_back(end->send(test::next_of(*end), 34, out[i])); };
+  const auto let_it_come = [] {
+    for (int i = 0; i < 20; ++i) MPI_Barrier(MPI_COMM_WORLD);
+  };
+  send(0);
+  let_it_come();
+  EXPECT_THROW(test::finish(*end, *receives[0]), BackendError);
+  for (std::size_t i = 1; i < sizes.size(); ++i) send(i);
+  let_it_come();
+  for (std::size_t i = 1; i < sizes.size(); ++i) {
+    test::finish(*end, *receives[i]);
+    ASSERT_EQ(receives[i]->size(), sizes[i]);
+    in[i].resize(sizes[i]);
+    EXPECT_EQ(in[i], test::pattern(test::previous_of(*end), end->rank(), static_cast<int>(i), sizes[i])) << i;
+  }
+  for (auto& sent : sends) test::finish(*end, *sent);
+}
+
 TEST(TransportProcesses, SharedMemoryIsTheSameForAllAndZeroAtFirst) {
   const auto bootstrap = cluster::make_mpi_bootstrap();
   const auto& place = bootstrap->placement();
