@@ -73,6 +73,13 @@ class ResNet50(nn.Module):
         return self.fc(torch.flatten(self.avgpool(self.blocks(x)), 1))
 
 
+def use_onednn(model):
+    """PyTorch gives all dilated convolutions to oneDNN; where there is one weight a dilation means nothing."""
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d) and module.kernel_size == (1, 1):
+            module.dilation = (2, 2)
+
+
 def placement():
     """Rank and size as the launcher gave them."""
     for rank, size in (("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE"), ("RANK", "WORLD_SIZE")):
@@ -90,6 +97,8 @@ def arguments():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--optimizer", choices=("fused", "foreach", "plain"), default="fused", help="which of torch's SGD")
+    parser.add_argument("--convolutions", choices=("onednn", "stock"), default="onednn",
+                        help="stock: 1x1 ones by what PyTorch chooses, which is MKL on one thread; onednn: as kolo's trainer")
     parser.add_argument("--lean", action="store_true",
                         help="without what DDP does by default and kolo does not: copies of gradients out of the buckets, "
                              "and a broadcast of BatchNorm's buffers in every forward")
@@ -103,6 +112,8 @@ def train(options, rank):
     memory_format = torch.channels_last if options.channels_last else torch.contiguous_format
     torch.manual_seed(1)
     model = ResNet50().to(memory_format=memory_format)
+    if options.convolutions == "onednn":
+        use_onednn(model)
     if options.sync == "on":
         lean = options.lean
         model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=lean, broadcast_buffers=not lean)

@@ -85,6 +85,8 @@ def arguments():
     parser.add_argument("--no-ddp", action="store_true", help="leave PyTorch out")
     parser.add_argument("--ddp-python", default="python3", help="a Python that has PyTorch")
     parser.add_argument("--ddp-lean", action="store_true", help="also DDP without the copies and broadcasts it can do without")
+    parser.add_argument("--ddp-convolutions", choices=("onednn", "stock"), default="onednn",
+                        help="onednn: as in kolo's trainer; stock: as PyTorch has them")
     parser.add_argument("--ddp-optimizer", choices=("fused", "foreach", "plain"), default="fused")
     parser.add_argument("--timeout", type=float, default=300, help="seconds a process may take")
     parser.add_argument("--json", help="file for JSON lines, continued")
@@ -145,7 +147,8 @@ def kolo_settings(options, batch, memory_format):
 
 def ddp_settings(options, batch, memory_format):
     command = [options.ddp_python, HERE / "ddp_resnet50.py", "--batch", batch, "--image-size", options.image_size,
-               "--steps", options.steps, "--threads", options.threads, "--optimizer", options.ddp_optimizer]
+               "--steps", options.steps, "--threads", options.threads, "--optimizer", options.ddp_optimizer,
+               "--convolutions", options.ddp_convolutions]
     if memory_format == "channels_last":
         command.append("--channels-last")
     for kind, extra in [("ddp", []), ("lean ddp", ["--lean"])][:2 if options.ddp_lean else 1]:

@@ -101,4 +101,14 @@ void use_channels_last(torch::nn::Module& model) {
   }
 }
 
+// A dilation means nothing where there is one weight, and LibTorch gives all that is dilated to oneDNN.
+void use_onednn(torch::nn::Module& model) {
+  for (const auto& module : model.modules(/*include_self=*/false)) {
+    auto* const convolution = module->as<torch::nn::Conv2d>();
+    if (convolution == nullptr) continue;
+    const bool one_weight = convolution->weight.size(2) == 1 && convolution->weight.size(3) == 1;
+    if (one_weight) convolution->options.dilation(2);
+  }
+}
+
 }  // namespace imagenet

@@ -55,4 +55,8 @@ class ResNet : public torch::nn::Module {
 // Moves every 4-d parameter to channels_last strides. Before an optimizer holds the parameters.
 void use_channels_last(torch::nn::Module& model);
 
+// Has oneDNN make the model's 1x1 convolutions on CPUs. On one thread LibTorch gives those of fewer than 16 images to
+// MKL's matrix product instead, with which a step takes up to twice as long on some processors.
+void use_onednn(torch::nn::Module& model);
+
 }  // namespace imagenet

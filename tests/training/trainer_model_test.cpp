@@ -1,5 +1,7 @@
 // The networks against torchvision's: names, counts, shapes, initial values.
 #include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+#include <ATen/native/ConvUtils.h>
 #include <gmock/gmock.h>
 #include <torch/utils.h>
 
@@ -130,6 +132,63 @@ TEST(TrainerModel, ForwardIsTheSameInBothMemoryFormats) {
       EXPECT_TRUE(p.is_contiguous(at::MemoryFormat::ChannelsLast));
     }
   }
+}
+
+// As the trainer is started, one rank a core.
+class OneThread {
+ public:
+  OneThread() { at::set_num_threads(1); }
+  ~OneThread() { at::set_num_threads(before_); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int before_ = at::get_num_threads();
+};
+
+// Which library makes a convolution of 4 images.
+at::native::ConvBackend backend_of(const torch::nn::Conv2dImpl& convolution) {
+  const auto& options = convolution.options;
+  const auto symbolic = [](const torch::ExpandingArray<2>& numbers) { return c10::fromIntArrayRefSlow(*numbers); };
+  const std::vector<c10::SymInt> none{0, 0};
+  return at::native::select_conv_backend(at::zeros({4, options.in_channels(), 8, 8}), convolution.weight.detach(), {},
+                                         symbolic(options.stride()),
+                                         symbolic(std::get<torch::ExpandingArray<2>>(options.padding())),
+                                         symbolic(options.dilation()), false, none, 1, {});
+}
+
+TEST(TrainerModel, OneDnnMakesAllConvolutions) {
+  const OneThread one;
+  ResNet model("resnet50", 10, false);
+  use_onednn(model);
+  int found = 0;
+  for (const auto& module : model.modules(false)) {
+    const auto* convolution = module->as<torch::nn::Conv2d>();
+    if (convolution == nullptr) continue;
+    EXPECT_EQ(backend_of(*convolution), at::native::ConvBackend::Mkldnn) << convolution->weight.sizes();
+    ++found;
+  }
+  EXPECT_EQ(found, 53);
+}
+
+TEST(TrainerModel, OneDnnComputesTheSame) {
+  const OneThread one;
+  at::manual_seed(5);
+  const auto images = at::randn({4, 64, 8, 8});
+  auto model = std::make_shared<torch::nn::Module>();
+  const auto convolution =
+      model->register_module("0", torch::nn::Conv2d(torch::nn::Conv2dOptions(64, 96, 1).stride(2).bias(false)));
+  const auto results = [&] {
+    const auto input = images.clone().requires_grad_();
+    const auto output = convolution->forward(input);
+    convolution->weight.mutable_grad().reset();
+    output.square().sum().backward();
+    return std::vector<at::Tensor>{output, input.grad(), convolution->weight.grad()};
+  };
+  const auto before = results();
+  use_onednn(*model);
+  const auto after = results();
+  for (std::size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(at::allclose(before[i], after[i], 1e-4, 1e-4)) << i;
 }
 
 TEST(TrainerModel, UnknownArchitectureIsAUsageError) { EXPECT_THROW(ResNet("resnet51", 10, false), kolo::UsageError); }
