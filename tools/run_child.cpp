@@ -63,6 +63,7 @@ struct Ends {
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGPIPE, SIG_DFL);
+  if (options.files) ::setrlimit(RLIMIT_NOFILE, &*options.files);
   ::execvp(words[0], words);
   const int error = errno;
   static_cast<void>(!::write(ends.failure, &error, sizeof error));
@@ -109,6 +110,15 @@ Child start_child(const ChildOptions& options) {
   child.error = 0;
   child.pid = pid;
   return child;
+}
+
+rlimit raise_file_limit() {
+  rlimit before{};
+  if (::getrlimit(RLIMIT_NOFILE, &before) != 0)
+    throw std::runtime_error(std::string("getrlimit: ") + std::strerror(errno));
+  const rlimit most{before.rlim_max, before.rlim_max};
+  ::setrlimit(RLIMIT_NOFILE, &most);
+  return before;
 }
 
 void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }

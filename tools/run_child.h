@@ -1,9 +1,11 @@
 #pragma once
 // A child with a process group of its own, its output in our hands, that does not outlive us: the program of one rank,
 // or mpirun.
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,9 +25,14 @@ struct ChildOptions {
   bool merged = false;             // standard error goes where standard output goes, a pipe, and `err` stays empty
   bool no_input = false;           // standard input is at its end
   int death_signal = 0;            // what the child gets when we die
+  std::optional<rlimit> files{};   // how many it may have open; as many as we may, where nothing is said
 };
 // Throws std::runtime_error when the system refuses pipes or processes.
 [[nodiscard]] Child start_child(const ChildOptions& options);
+
+// From now on we may have open as many files as the system allows us. Returns what held before, for our children:
+// select() is only for few, and some programs close all that they could have open.
+rlimit raise_file_limit();
 
 // Makes orphans of our descendants our children, so that kill_descendants() finds them.
 void adopt_orphans();

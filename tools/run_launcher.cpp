@@ -67,7 +67,6 @@ int Launcher::run() {
     advance();
   }
   end_mpirun();
-  drain_output();
   if (!end_processes_of(names_.job, SIGKILL, kReap)) say("processes that do not die are left behind");
   remove_session_of(mpirun_.pid);
   const auto lines = job_.summary(Clock::now());
@@ -85,7 +84,7 @@ void Launcher::start() {
     if (equals != std::string::npos) base::set_environment(given.substr(0, equals), given.substr(equals + 1));
   }
   // In a process group of its own: what the terminal sends on Ctrl-C is for us, who pass it on and count the time.
-  mpirun_ = start_child({line_, true, ::isatty(STDIN_FILENO) == 1, SIGTERM});
+  mpirun_ = start_child({line_, true, ::isatty(STDIN_FILENO) == 1, SIGTERM, raise_file_limit()});
   if (mpirun_.pid == 0) throw std::runtime_error(line_.front() + ": " + std::strerror(mpirun_.error));
 }
 
@@ -136,12 +135,14 @@ void Launcher::advance() {
   if (out_.broken() || err_.broken()) {
     if (stage_ == Stage::running || stage_ == Stage::last_words) {
       job_.interrupted(SIGPIPE);
+      stopped_ = true;
       enter(Stage::asked, SIGTERM);
     }
   }
   if (stage_ == Stage::running) {
     if (options_.timeout > 0ms && now >= begin_ + options_.timeout) {
       job_.timed_out();
+      stopped_ = true;
       enter(Stage::asked, SIGTERM);
     } else if (!job_.all_started() && now >= begin_ + kStart) {
       job_.launcher_ended(now);
@@ -189,9 +190,12 @@ void Launcher::on_signals() {
       say("a job cannot be suspended: its ranks would go on");
     } else if (stage_ == Stage::running || stage_ == Stage::last_words) {
       job_.interrupted(signal);
+      stopped_ = true;
       enter(Stage::asked, signal);
     } else if (stage_ == Stage::asked) {
       enter(Stage::killed, SIGKILL);
+    } else {
+      stopped_ = true;
     }
   }
 }
@@ -218,7 +222,8 @@ void Launcher::on_mpirun_output() {
 }
 
 void Launcher::on_new_connection() {
-  while (base::UniqueFd socket = accept_from(listener_)) {
+  base::UniqueFd socket;
+  for (socket = accept_from(listener_); socket; socket = accept_from(listener_)) {
     const auto strangers = std::count_if(connections_.begin(), connections_.end(),
                                          [](const auto& connection) { return connection->rank < 0; });
     if (strangers >= kStrangers + options_.ranks) continue;  // closes it
@@ -227,6 +232,17 @@ void Launcher::on_new_connection() {
     connection->since = Clock::now();
     connections_.push_back(std::move(connection));
   }
+  if (errno == EMFILE || errno == ENFILE) close_doors(errno);
+}
+
+// No more can be heard of than are here: those who wait outside would have us look again and again.
+void Launcher::close_doors(int error) {
+  const std::string why = error == EMFILE ? " (ulimit -Hn: one for each rank, and a few)" : "";
+  say("no connection to further ranks: " + std::string(std::strerror(error)) + why);
+  listener_.socket.reset();
+  if (job_.all_started()) return;
+  if (stage_ == Stage::running || stage_ == Stage::last_words) enter(Stage::asked, SIGTERM);
+  job_.launcher_ended(Clock::now());
 }
 
 void Launcher::on_connection(Connection& connection) {
@@ -282,9 +298,9 @@ void Launcher::on_output(Connection& connection, std::string_view body) {
   body.remove_prefix(1);
   std::string lines = (standard ? connection.out : connection.err).add(body);
   if (lines.empty()) {
-    grant(connection.rank, body.size());
+    grant(connection.rank, cost_of(body.size()));
   } else {
-    (standard ? out_ : err_).add(std::move(lines), {connection.rank, body.size()});
+    (standard ? out_ : err_).add(std::move(lines), {connection.rank, cost_of(body.size())});
   }
 }
 
@@ -317,17 +333,17 @@ void Launcher::send_to_all(int signal) {
   }
 }
 
-void Launcher::grant(int rank, std::size_t bytes) {
+void Launcher::grant(int rank, std::size_t cost) {
   for (const auto& connection : connections_) {
     if (connection->rank != rank || connection->finished) continue;
-    send(*connection, encode_number(MessageType::credit, static_cast<std::uint32_t>(bytes)));
+    send(*connection, encode_number(MessageType::credit, static_cast<std::uint32_t>(cost)));
   }
 }
 
 void Launcher::write_output() {
   for (Output* output : {&out_, &err_}) {
     for (const auto& written : output->write_some()) {
-      if (written.rank >= 0) grant(written.rank, written.bytes);
+      if (written.rank >= 0) grant(written.rank, written.cost);
     }
   }
 }
@@ -356,14 +372,17 @@ void Launcher::end_mpirun() {
   }
 }
 
-// Also waits for a reader who takes his time; a signal from the user ends that.
+// Also waits for a reader who takes his time; a signal from the user ends that. Nobody waits long who wanted an end.
 void Launcher::drain_output() {
+  const auto end = Clock::now() + std::max(options_.grace(), 100ms);
   write_output();
   while (!out_.empty() || !err_.empty()) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
+    if (stopped_ && left <= 0ms) return;
     std::array<pollfd, 3> wait{{{signals_.get(), POLLIN, 0},
                                 {out_.empty() ? -1 : out_.descriptor(), POLLOUT, 0},
                                 {err_.empty() ? -1 : err_.descriptor(), POLLOUT, 0}}};
-    if (::poll(wait.data(), wait.size(), -1) < 0 && errno != EINTR) return;
+    if (::poll(wait.data(), wait.size(), stopped_ ? static_cast<int>(left.count()) : -1) < 0 && errno != EINTR) return;
     signalfd_siginfo info{};
     if (wait[0].revents != 0 && ::read(signals_.get(), &info, sizeof info) > 0 && info.ssi_signo != SIGCHLD) return;
     write_output();

@@ -64,6 +64,7 @@ class Launcher {
   void on_mpirun_output();
   void on_mpirun_end();
   void on_new_connection();
+  void close_doors(int error);
   void on_connection(Connection& connection);
   void on_message(Connection& connection, const Message& message);
   void on_hello(Connection& connection, const Message& message);
@@ -72,7 +73,7 @@ class Launcher {
 
   void send(Connection& connection, std::string_view bytes);
   void send_to_all(int signal);
-  void grant(int rank, std::size_t bytes);
+  void grant(int rank, std::size_t cost);
   void write_output();
   void say(const std::string& line);
   void end_mpirun();
@@ -93,6 +94,7 @@ class Launcher {
   Output out_;
   Output err_;
   Stage stage_ = Stage::running;
+  bool stopped_ = false;                               // by the user, or the time limit
   std::optional<Clock::time_point> deadline_;          // of the stage
   std::optional<Clock::time_point> orphans_deadline_;  // ranks that outlive mpirun
 };

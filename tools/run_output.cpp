@@ -1,6 +1,8 @@
 #include "run_output.h"
 
+#include <fcntl.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,11 +10,25 @@
 #include <climits>
 
 namespace kolo::tools {
+namespace {
+
+// A terminal is writable with room for one byte, and waits for room for the rest. Opened once more it need not wait,
+// and the shell, who shares the first opening, is not affected. The other end of a terminal cannot be opened twice.
+base::UniqueFd open_terminal(int descriptor) {
+  char name[128];
+  if (::isatty(descriptor) != 1 || ::ptsname_r(descriptor, name, sizeof name) == 0) return {};
+  const std::string path = "/proc/self/fd/" + std::to_string(descriptor);
+  return base::UniqueFd(::open(path.c_str(), O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
+}
+
+}  // namespace
+
+Output::Output(int descriptor) : own_(open_terminal(descriptor)), descriptor_(own_ ? own_.get() : descriptor) {}
 
 void Output::add(std::string text, Written written) { pieces_.push_back({std::move(text), written}); }
 
-// True when the first piece is done with. The descriptor may be shared with others (a terminal with the shell): it is
-// left as it is, and what poll() calls writable takes PIPE_BUF bytes without blocking.
+// True when the first piece is done with. A descriptor that is not our own is shared with others: it is left as it is,
+// and what poll() calls writable takes PIPE_BUF bytes without blocking, of a pipe.
 bool Output::write_front() {
   const std::string& text = pieces_.front().text;
   while (!broken_ && offset_ < text.size()) {

@@ -3,16 +3,18 @@
 #include <deque>
 #include <string>
 
+#include "base/unique_fd.h"
+
 namespace kolo::tools {
 
 class Output {
  public:
-  explicit Output(int descriptor) : descriptor_(descriptor) {}
+  explicit Output(int descriptor);
 
-  // `rank` is told of `bytes` when the text has been written.
+  // `rank` is granted `cost` again when the text has been written.
   struct Written {
     int rank = -1;
-    std::size_t bytes = 0;
+    std::size_t cost = 0;
   };
   void add(std::string text, Written written);
   // Writes what can be written without waiting. Returns whom to tell.
@@ -29,6 +31,7 @@ class Output {
   };
   [[nodiscard]] bool write_front();
 
+  base::UniqueFd own_;  // of a terminal
   int descriptor_;
   std::deque<Piece> pieces_;
   std::size_t offset_ = 0;  // of the first piece, written

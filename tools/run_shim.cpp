@@ -75,9 +75,10 @@ class Supervisor {
   Child child_;
   MessageReader reader_;
   std::string unsent_;
-  std::size_t sent_ = 0;     // bytes of output
+  std::size_t sent_ = 0;     // output, by cost_of
   std::size_t granted_ = 0;  // of them, written by `kolo run`
   bool connected_ = true;
+  bool impatient_ = false;  // `kolo run` waits for our end, not for output that nobody reads
   std::optional<End> end_;
   std::optional<Clock::time_point> kill_at_;
 };
@@ -163,6 +164,7 @@ void Supervisor::on_messages() {
       const std::uint32_t number = decode_number(message->body);
       if (message->type == MessageType::credit) granted_ += number;
       if (message->type == MessageType::signal) signal_rank(static_cast<int>(number));
+      if (message->type == MessageType::signal && number == SIGKILL) impatient_ = true;
     }
   } catch (const std::runtime_error&) {
     // Nobody is left to report to, or to be stopped by.
@@ -173,7 +175,7 @@ void Supervisor::on_messages() {
 }
 
 void Supervisor::on_output(base::UniqueFd& stream, char name) {
-  std::array<char, 16 * 1024> bytes;
+  std::array<char, kMaxOutput> bytes;
   const ssize_t got = ::read(stream.get(), bytes.data(), bytes.size());
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
   if (got <= 0) {  // a terminal whose other side is closed says EIO
@@ -181,7 +183,7 @@ void Supervisor::on_output(base::UniqueFd& stream, char name) {
     return;
   }
   if (!connected_) return;
-  sent_ += static_cast<std::size_t>(got);
+  sent_ += cost_of(static_cast<std::size_t>(got));
   std::string body(1, name);
   body.append(bytes.data(), static_cast<std::size_t>(got));
   unsent_ += encode(MessageType::output, body);
@@ -216,7 +218,7 @@ void Supervisor::end_rank() {
 void Supervisor::drain() {
   auto end = Clock::now() + kDrain;
   while (connected_ && (child_.out || child_.err) && Clock::now() < end) {
-    if (!may_send()) end = Clock::now() + kDrain;
+    if (!may_send() && !impatient_) end = Clock::now() + kDrain;
     step(100ms);
   }
 }

@@ -16,6 +16,8 @@
 #include <memory>
 #include <stdexcept>
 
+#include "run_wire.h"
+
 namespace kolo::tools {
 namespace {
 
@@ -113,6 +115,7 @@ Listener listen_on(const std::string& address) {
   sockaddr_in own = parse_address(address);
   socklen_t length = sizeof own;
   auto* const generic = reinterpret_cast<sockaddr*>(&own);
+  if (listener.socket) set(listener.socket.get(), SOL_SOCKET, SO_RCVBUF, kReceiveBuffer);  // of what is accepted, too
   if (!listener.socket || ::bind(listener.socket.get(), generic, length) != 0 ||
       ::listen(listener.socket.get(), SOMAXCONN) != 0 || ::getsockname(listener.socket.get(), generic, &length) != 0) {
     fail("listening on " + address);

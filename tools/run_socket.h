@@ -22,7 +22,8 @@ struct Listener {
 // On that address only. Throws std::runtime_error.
 [[nodiscard]] Listener listen_on(const std::string& address);
 
-// Invalid when nobody is there (any more).
+// Invalid when nobody is there (any more), and when no more files may be open: errno is EMFILE or ENFILE then, and
+// whoever calls goes on calling.
 [[nodiscard]] base::UniqueFd accept_from(const Listener& listener);
 // Throws std::runtime_error when it does not succeed within `patience`. The socket does not block.
 [[nodiscard]] base::UniqueFd connect_to(const std::string& address, std::chrono::milliseconds patience);

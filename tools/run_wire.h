@@ -3,8 +3,8 @@
 //
 //   supervisor                          kolo run
 //      | -- hello token rank host pid ---> |   the first message, or the connection is closed
-//      | -- output stream bytes ---------> |   never more than kWindow bytes that were not granted again,
-//      | <------------- credit bytes ----- |   so that a slow reader stops the program, not the connection
+//      | -- output stream bytes ---------> |   never much more than kWindow that was not granted again, by cost_of,
+//      | <------------- credit cost ------ |   so that a slow reader stops the program, not the connection
 //      | <------------- signal number ---- |   for the rank and all it has started
 //      | -- end how value ---------------> |   the last message, after all output
 //
@@ -17,8 +17,13 @@
 
 namespace kolo::tools {
 
-inline constexpr std::size_t kWindow = 256 * 1024;
+inline constexpr std::size_t kWindow = 64 * 1024;
 inline constexpr std::size_t kMaxMessage = 64 * 1024;
+inline constexpr std::size_t kMaxOutput = 16 * 1024;  // bytes in one message
+// What the kernel keeps for `kolo run` while that is stopped: kWindow, one more message of each stream, and as much
+// again for its own lists. All of it fits, so that the kernel answers for us: a window that stays closed looks like
+// death.
+inline constexpr std::size_t kReceiveBuffer = 2 * (kWindow + 2 * kMaxOutput);
 
 enum class MessageType : std::uint8_t { hello = 'H', output = 'O', credit = 'C', signal = 'S', end = 'E' };
 
@@ -26,6 +31,9 @@ struct Message {
   MessageType type{};
   std::string body;
 };
+
+// Of output: a message of a few bytes takes the kernel far more.
+[[nodiscard]] constexpr std::size_t cost_of(std::size_t bytes) { return bytes + 2048; }
 
 [[nodiscard]] std::string encode(MessageType type, std::string_view body);
 [[nodiscard]] std::string encode_number(MessageType type, std::uint32_t number);

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Jobs of `kolo run` that go well, fail, hang and are interrupted: run_jobs.py KOLO. Checks the status, what was said, and
 that nothing is left: processes, shared memory, temporary files."""
+import fcntl
 import os
 import pathlib
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -30,11 +32,12 @@ class Runner:
     def __init__(self, kolo):
         self.kolo = kolo
 
-    def start(self, left, options, script):
-        """`script` is run by a shell on every rank."""
+    def start(self, left, options, script, files=None):
+        """`script` is run by a shell on every rank. `files`: the limits of open files that `kolo run` starts with."""
+        limit = (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, files)) if files else None
         command = [self.kolo, "run", "--bind", "none", *options.split(), "--", "sh", "-c", script]
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
-                                env=left.environment, start_new_session=True)
+                                env=left.environment, start_new_session=True, preexec_fn=limit)
 
     def finish(self, process):
         try:
@@ -43,10 +46,17 @@ class Runner:
             process.kill()
             out, err = process.communicate()
             return Result("none: it hangs", out, err)
-        return Result(process.returncode, out, err)
+        return Result(process.returncode, out or "", err)  # None: it went to a terminal
 
-    def job(self, left, options, script):
-        return self.finish(self.start(left, options, script))
+    def job(self, left, options, script, files=None):
+        return self.finish(self.start(left, options, script, files))
+
+
+def until(condition):
+    end = time.monotonic() + PATIENCE
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.05)
+    return condition()
 
 
 def rank_of(text, rank):
@@ -133,6 +143,76 @@ def much_output(run, left):
     return problems
 
 
+def reader_stalls(run, left):
+    """Nobody reads, ever: the time limit holds all the same, and the rank is not called lost."""
+    process = run.start(left, "-n 1 --timeout 1 --grace 0.5", "seq 1 300000")
+    try:
+        process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+    return run.finish(process).expect(124, "the time limit has passed", "rank 0 on .*: killed by SIGTERM")
+
+
+def terminal_stalls(run, left):
+    """The same with a terminal, which takes a part of what it is given and waits for room. It stays as it was."""
+    other_end, terminal = os.openpty()
+    command = [run.kolo, "run", "-n", "1", "--timeout", "2", "--grace", "0.5", "--", "sh", "-c", "seq 1 300000"]
+    process = subprocess.Popen(command, stdout=terminal, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
+                               env=left.environment, start_new_session=True)
+    try:
+        process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+    problems = run.finish(process).expect(124, "the time limit has passed")
+    if not os.get_blocking(terminal):
+        problems.append("the terminal no longer blocks")
+    os.close(terminal)
+    os.close(other_end)
+    return problems
+
+
+def reader_stalls_at_the_end(run, left):
+    """What the job leaves is taken away before the reader has read all, and Ctrl-C ends the waiting for him."""
+    orphan = "(setsid sleep 87654 &); sleep 0.5; kill -9 $PPID; sleep 100"
+    process = run.start(left, "-n 1 --grace 0.2", f"seq 1 3000 | cat; {orphan}")
+    fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
+    problems = []
+    if not until(lambda: ": sleep 87654" in "".join(left.sentences())):
+        problems.append("the rank has started nothing")
+    if not until(lambda: ": sleep 87654" not in "".join(left.sentences())):
+        problems.append("what the rank has started stays while the reader stalls")
+    time.sleep(0.5)
+    if process.poll() is not None:
+        problems.append("it does not wait for its reader")
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        problems.append("it goes on waiting for its reader")
+        process.kill()
+    process.communicate()
+    return problems
+
+
+def stopped_itself(run, left):
+    """kolo run is stopped, and its ranks have much to say, in large pieces and in small ones: they wait for it."""
+    small = "for i in $(seq 1 20000); do echo $i; done"
+    process = run.start(left, "-n 2", f"[ $OMPI_COMM_WORLD_RANK = 0 ] && exec seq 1 300000; {small}")
+    first = ""
+    while not ("[0]" in first and "[1]" in first):
+        first += os.read(process.stdout.fileno(), 1024).decode()
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(13)  # a host that is gone is noticed within 10
+    process.send_signal(signal.SIGCONT)
+    result = run.finish(process)
+    result.out = first + result.out
+    problems = result.expect(0, "2 ok")
+    for rank, count in enumerate([300000, 20000]):
+        if rank_of(result.out, rank) != [str(number) for number in range(1, count + 1)]:
+            problems.append(f"rank {rank}: not its lines")
+    return problems
+
+
 def reader_leaves(run, left):
     process = run.start(left, "-n 2 --grace 1", "while :; do echo line; done")
     process.stdout.readline()
@@ -154,6 +234,52 @@ def missing_program(run, left):
     command = [run.kolo, "run", "-n", "2", "--", "./no-such-program"]
     done = subprocess.run(command, capture_output=True, text=True, env=left.environment, timeout=PATIENCE)
     return Result(done.returncode, done.stdout, done.stderr).expect(127, "'./no-such-program' could not be started: No such file")
+
+
+def replace_mpirun(left, text):
+    script = left.folder / "mpirun"
+    script.write_text(text)
+    script.chmod(0o755)
+    return script
+
+
+def few_files(run, left):
+    """More ranks than the files that it may have open at first, which is what its children may have."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    script = replace_mpirun(left, "#!/bin/sh\n[ $1 = --version ] || echo given $(ulimit -Sn) files >&2\n"
+                            f"ulimit -Sn {most}\nexec mpirun \"$@\"\n")
+    process = run.start(left, f"-n 12 --grace 1 --timeout 30 --mpirun {script}", "echo ready; exec sleep 100", (16, most))
+    for _ in range(12):
+        process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    problems = run.finish(process).expect(130, "given 16 files")
+    script.unlink()
+    return problems
+
+
+CALLERS = """#!/usr/bin/env python3
+import os, socket, sys, time
+if "--version" in sys.argv:
+    sys.exit(print("Open MPI"))
+os.fork()
+address, port = os.environ["KOLO_RUN_ADDRESS"].split(":")
+calls = []
+while len(calls) < 1000:
+    try:
+        calls.append(socket.create_connection((address, int(port))))
+    except OSError:
+        break
+time.sleep(100)
+"""
+
+
+def too_few_files(run, left):
+    """More connections than it may ever have: said, and not waited for."""
+    script = replace_mpirun(left, CALLERS)
+    problems = run.job(left, f"-n 50 --grace 0.5 --mpirun {script}", "true", (40, 40)).expect(
+        121, "no connection to further ranks: Too many open files .*ulimit -Hn", "rank 49: was not started")
+    script.unlink()
+    return problems
 
 
 def missing_mpirun(run, left):
@@ -208,7 +334,7 @@ def mpirun_killed(run, left):
 
 
 CASES = [normal, library, one_fails, last_words, killed, killed_with_recovery, killed_and_allowed, stopped, stubborn, forks,
-         long_lines, much_output, reader_leaves, without_prefix, missing_program, missing_mpirun, interrupted, terminated,
+         long_lines, much_output, reader_stalls, terminal_stalls, reader_stalls_at_the_end, stopped_itself, reader_leaves, without_prefix, missing_program, few_files, too_few_files, missing_mpirun, interrupted, terminated,
          impatient, gone_itself, mpirun_killed]
 
 
