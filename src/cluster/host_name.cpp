@@ -7,6 +7,16 @@
 #include <fstream>
 
 namespace kolo::cluster {
+namespace {
+
+// By which the kernel tells namespaces of a kind apart.
+std::string number_of_namespace(const char* kind) {
+  struct stat status {};
+  const bool known = stat((std::string("/proc/self/ns/") + kind).c_str(), &status) == 0;
+  return known ? std::to_string(status.st_ino) : "?";
+}
+
+}  // namespace
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -17,9 +27,7 @@ std::string host_name() {
 std::string host_key() {
   std::string boot_id;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot_id);
-  struct stat network {};
-  const bool known = stat("/proc/self/ns/net", &network) == 0;
-  return host_name() + '|' + boot_id + '|' + (known ? std::to_string(network.st_ino) : std::string("?"));
+  return host_name() + '|' + boot_id + '|' + number_of_namespace("net") + '|' + number_of_namespace("pid");
 }
 
 }  // namespace kolo::cluster

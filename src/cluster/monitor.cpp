@@ -35,9 +35,11 @@ std::chrono::milliseconds beat_of(std::chrono::milliseconds silence) {
   return silence.count() == 0 ? kBeat : std::min(kBeat, silence / kBeatsOfSilence);
 }
 
-// A call to a rank that is there is answered at once; to one that is not it should not take longer than its silence.
-LinksParts with_call_time(LinksParts links, std::chrono::milliseconds silence) {
+// A host that is there takes a call at once; one that is not should not take longer than a silence. The rank itself may
+// be stopped, and has the time of a silence to answer.
+LinksParts with_times(LinksParts links, std::chrono::milliseconds silence) {
   if (silence.count() > 0) links.call_time = std::clamp<std::chrono::milliseconds>(silence, 1s, links.call_time);
+  links.greeting_time = silence.count() > 0 ? std::max<std::chrono::milliseconds>(silence, 1s) : 0ms;
   return links;
 }
 
@@ -62,7 +64,7 @@ Monitor::Monitor(MonitorParts parts, std::chrono::milliseconds timeout)
       beat_(beat_of(parts_.silence)),
       bell_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       processes_(processes_of_host(parts_.world)),
-      links_(with_call_time(std::move(parts_.world.links), parts_.silence), *this),
+      links_(with_times(std::move(parts_.world.links), parts_.silence), *this),
       membership_({parts_.world.rank, parts_.world.hosts, neighbours_}, *this) {
   if (!bell_) throw BackendError("monitor: no eventfd");
   if (!tree_.is_root(self())) links_.call(tree_.parent(self()));
@@ -375,12 +377,12 @@ void Monitor::refused(Rank rank, bool at_once) {
   membership_.probed(rank);
 }
 
-void Monitor::failed(Rank rank) {
+void Monitor::failed(Rank rank, bool silent) {
   membership_.doubt();
   if (membership_.gone(rank)) {
     membership_.probed(rank);
   } else {
-    membership_.observe(rank, Condition::unreachable);
+    membership_.observe(rank, silent ? Condition::unresponsive : Condition::unreachable);
   }
 }
 

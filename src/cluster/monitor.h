@@ -90,7 +90,7 @@ class Monitor final : private LinksHost, private MembershipHost {
   void received(Rank from, Message message) override;
   void closed(Rank rank, bool whole) override;
   void refused(Rank rank, bool at_once) override;
-  void failed(Rank rank) override;
+  void failed(Rank rank, bool silent) override;
   void send(Rank to, const Message& message) override;
   void lost(Rank rank, Condition condition, Rank heard_from) override;
   void fence(Rank rank) override;

@@ -21,6 +21,7 @@ constexpr std::size_t kMostUnsent = std::size_t{4} << 20;  // to a rank that doe
 constexpr auto kTryAgain = 50ms;
 constexpr auto kDeaf = 1s;
 constexpr auto kAtOnce = 500ms;
+constexpr auto kNever = Clock::time_point::max();
 
 void append_frame(std::vector<std::byte>& out, const Message& message) {
   const auto bytes = encode(message);
@@ -43,7 +44,9 @@ struct MonitorLinks::Link {
   base::UniqueFd socket;
   std::vector<std::byte> in;
   std::vector<std::byte> out;
-  Clock::time_point deadline{};  // of all states but open
+  Clock::time_point begun{};     // of calls
+  Clock::time_point deadline{};  // of all states but open; kNever: none
+  Clock::duration call_left{};   // greeting: what is left of the call's own time, should it have to be made again
   Clock::time_point next_try{};  // resting: after a call that was cut short
   Clock::time_point heard{};
   bool probe = false;
@@ -74,7 +77,8 @@ Clock::time_point MonitorLinks::heard(Rank rank) const {
 void MonitorLinks::forgive(Clock::duration away) {
   for (const auto& link : links_) {
     link->heard += away;
-    link->deadline += away;
+    link->begun += away;
+    if (link->deadline != kNever) link->deadline += away;
   }
 }
 
@@ -103,7 +107,8 @@ void MonitorLinks::call(Rank rank) {
   if (on_its_way) return;
   auto link = std::make_unique<Link>();
   link->rank = rank;
-  link->deadline = Clock::now() + parts_.call_time;
+  link->begun = Clock::now();
+  link->deadline = link->begun + parts_.call_time;
   start_call(*links_.emplace_back(std::move(link)));
 }
 
@@ -111,7 +116,8 @@ void MonitorLinks::probe(Rank rank) {
   auto link = std::make_unique<Link>();
   link->rank = rank;
   link->probe = true;
-  link->deadline = Clock::now() + parts_.call_time;
+  link->begun = Clock::now();
+  link->deadline = link->begun + parts_.call_time;
   start_call(*links_.emplace_back(std::move(link)));
 }
 
@@ -132,6 +138,7 @@ void MonitorLinks::start_call(Link& link) {
 }
 
 void MonitorLinks::try_again(Link& link) {
+  if (link.state == Link::State::greeting && !link.probe) link.deadline = Clock::now() + link.call_left;
   link.socket.reset();
   link.state = Link::State::resting;
   link.next_try = Clock::now() + (link.refused ? 0ms : kTryAgain);
@@ -146,15 +153,25 @@ void MonitorLinks::called(Link& link) {
   } else if (error != 0) {
     try_again(link);
   } else {
-    link.state = Link::State::greeting;
+    await_greeting(link);
     append_frame(link.out, Greeting{parts_.token, parts_.rank, rank});
     write(link);
   }
 }
 
+// The host is there. A rank that is only stopped is given as long as one whose connection falls silent; a probe is
+// about one that is lost already.
+void MonitorLinks::await_greeting(Link& link) {
+  link.state = Link::State::greeting;
+  if (link.probe) return;
+  const auto now = Clock::now();
+  link.call_left = link.deadline - now;
+  link.deadline = parts_.greeting_time.count() == 0 ? kNever : now + parts_.greeting_time;
+}
+
 void MonitorLinks::refused(Link& link) {
   const Rank rank = link.rank;
-  const bool at_once = link.deadline - Clock::now() > parts_.call_time - kAtOnce;
+  const bool at_once = Clock::now() < link.begun + kAtOnce;
   drop(link);
   waiting_.erase(rank);
   host_.refused(rank, at_once);
@@ -302,7 +319,7 @@ bool MonitorLinks::greeted(Link& link, const Message& message) {
 
 void MonitorLinks::opened(Link& link) {
   link.state = Link::State::open;
-  if (std::exchange(link.probe, false)) host_.failed(link.rank);
+  if (std::exchange(link.probe, false)) host_.failed(link.rank, false);
   const auto waiting = waiting_.extract(link.rank);
   if (waiting) link.out.insert(link.out.end(), waiting.mapped().begin(), waiting.mapped().end());
   write(link);
@@ -340,10 +357,11 @@ void MonitorLinks::tick() {
       refused(link);
     } else if (now >= link.deadline) {
       const Rank rank = link.rank;
+      const bool silent = link.state == Link::State::greeting;
       drop(link);
       if (rank < 0) continue;
       waiting_.erase(rank);
-      host_.failed(rank);
+      host_.failed(rank, silent);
     } else if (link.state == Link::State::resting && now >= link.next_try) {
       start_call(link);
     }

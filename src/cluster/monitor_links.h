@@ -31,16 +31,18 @@ class LinksHost {
   virtual void closed(Rank rank, bool whole) = 0;
   // A call was refused by the host: no such process. `at_once`: it was within reach all the time.
   virtual void refused(Rank rank, bool at_once) = 0;
-  // A call came to nothing within its time.
-  virtual void failed(Rank rank) = 0;
+  // A call came to nothing within its time. `silent`: its host took the call, and nothing came from the rank itself.
+  virtual void failed(Rank rank, bool silent) = 0;
 };
 
 struct LinksParts {
   Rank rank = 0;
   Token token{};
   base::UniqueFd listener;
-  std::vector<SocketAddress> addresses;  // by rank
-  std::chrono::milliseconds call_time{5000};
+  std::vector<SocketAddress> addresses;       // by rank
+  std::chrono::milliseconds call_time{5000};  // for a connection, and for an answer to a probe
+  // For the greeting of a rank whose host took the call, which it does also for one that is stopped; 0: for ever.
+  std::chrono::milliseconds greeting_time{30000};
 };
 
 // For one thread. Nothing here waits; the events come from within handle() and tick(), in which calls of send() and
@@ -89,6 +91,7 @@ class MonitorLinks {
   void start_call(Link& link);
   void try_again(Link& link);
   void called(Link& link);
+  void await_greeting(Link& link);
   void refused(Link& link);
   void accept_strangers();
   void read(Link& link);

@@ -2,10 +2,10 @@
 // it: prints what it saw and after how long, then goes on with the survivors and checks that they compute.
 //
 //   world_faults HOW WHO WHAT         under mpirun --enable-recovery
-//     HOW   kill | exit | stop (until somebody wakes it) | stay (somebody else does the harm) | idle (never comes
-//     again;
-//           the others' deadline is three seconds) | hushed (the same, and they end as if nothing had been) | late
-//           (nobody is lost: one ends long after the others)
+//     HOW   kill | exit | stop (until somebody wakes it) | stay (somebody else does the harm)
+//           idle (never comes again; the others' deadline is three seconds)
+//           hushed (the same, and the others end as if nothing had been)
+//           late (nobody is lost: one ends long after the others)
 //     WHO   ranks as 2 or 0,3: one after the other, by their first numbers; each is lost out of the world of those left
 //     WHAT  named | rounds | communicator: what all ranks do all the time
 //

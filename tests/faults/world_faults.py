@@ -17,6 +17,7 @@ HOSTS = Path(__file__).resolve().parent.parent.parent / "script" / "cluster"
 LIMIT = 60  # seconds a case
 SOON = 5000  # milliseconds from a death to its error elsewhere; a few on a machine that has time
 SHORT = 3  # seconds: the deadline of ranks that wait for an idle one
+PAUSE = 8  # seconds: how long a rank is stopped that is not to be lost
 SILENCE = 3000  # milliseconds of silence until a rank counts as lost, in the cases that need it
 
 
@@ -104,6 +105,34 @@ def stops(launch, ranks, victim, what, fenced):
         os.kill(process, signal.SIGCONT)
         job.wait_for(rf"^rank {victim}: lost {victim} at .* has been given up")
     assert not job.find(rf"^rank {victim}: (ok|survivors)"), "the stopped rank went on"
+    return job, waits
+
+
+def process_of(job, rank):
+    for process in (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()):
+        try:
+            words = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+            if os.getsid(process) == job.process.pid and f"OMPI_COMM_WORLD_RANK={rank}".encode() in words:
+                return process
+        except (OSError, ProcessLookupError):
+            pass
+    raise AssertionError(f"no process of rank {rank}")
+
+
+def pauses(launch, ranks, stopped, victim, what):
+    """A rank dies while another is stopped, for longer than a host takes to refuse a call: that one is waited for."""
+    job = launch(ranks, "stay", str(victim), what)
+    process = harmed_at(job, victim)[1]
+    sleeper = process_of(job, stopped)
+    os.kill(sleeper, signal.SIGSTOP)
+    harmed = time.time() * 1000
+    os.kill(process, signal.SIGKILL)
+    assert not ends(sleeper, PAUSE), "the stopped rank has been ended"
+    os.kill(sleeper, signal.SIGCONT)
+    live = [rank for rank in range(ranks) if rank != victim]
+    waits = expect_survivors(job, victim, live, harmed, PAUSE * 1000 + SOON)
+    for rank in live:
+        job.wait_for(rf"^rank {rank}: ok$")
     return job, waits
 
 
@@ -228,6 +257,7 @@ def one_host(program, mpirun):
         run("one of two", dies, launch, 2, "kill", [0], "rounds"),
         run("one after the other", dies, launch, 4, "kill", [0, 1], "communicator"),
         run("stopped, and ended by its host", stops, launch, 4, 1, "rounds", True),
+        run("stopped for a while beside a death", pauses, launch, 5, 0, 4, "named"),
         run("idle, by name", idles, launch, 3, 1, "named"),
         run("idle, rounds", idles, launch, 3, 0, "rounds"),
         run("idle, plain calls", idles, launch, 2, 1, "communicator"),

@@ -1,7 +1,13 @@
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <map>
 
+#include "cluster/host_name.h"
 #include "cluster/launcher.h"
 #include "cluster/make.h"
 #include "cluster/placement.h"
@@ -21,6 +27,36 @@ TEST(Placement, HostsAreNumberedByTheirLowestRank) {
   EXPECT_EQ(here.placement.cross_rank, 1);
   EXPECT_EQ(here.placement.cross_size, 3);
   EXPECT_EQ(here.local_ranks, (std::vector<Rank>{1, 4}));
+}
+
+// host_key() of a child with namespaces of its own; empty when it may not have them.
+std::string key_of_child(int namespaces) {
+  std::array<int, 2> ends{};
+  EXPECT_EQ(pipe(ends.data()), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (namespaces != 0 && unshare(namespaces) != 0) _exit(1);
+    const pid_t grandchild = fork();  // the first that is in the new namespace of processes
+    if (grandchild == 0) {
+      const std::string key = host_key();
+      _exit(write(ends[1], key.data(), key.size()) == static_cast<ssize_t>(key.size()) ? 0 : 1);
+    }
+    waitpid(grandchild, nullptr, 0);
+    _exit(0);
+  }
+  close(ends[1]);
+  std::array<char, 1024> key{};
+  const ssize_t length = read(ends[0], key.data(), key.size());
+  close(ends[0]);
+  waitpid(child, nullptr, 0);
+  return {key.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0))};
+}
+
+TEST(HostName, ProcessesThatDoNotKnowEachOthersNumbersAreOnOtherHosts) {
+  EXPECT_EQ(key_of_child(0), host_key());
+  const std::string apart = key_of_child(CLONE_NEWPID);
+  if (apart.empty()) GTEST_SKIP() << "no right to namespaces here";
+  EXPECT_NE(apart, host_key());
 }
 
 TEST(Launcher, RefusesAWorldOfAnotherSizeThanPromised) {

@@ -35,8 +35,9 @@ std::vector<std::byte> frame(const Message& message) {
 
 class End final : public LinksHost {
  public:
-  End(Rank rank, Listener listener, const std::vector<SocketAddress>& addresses, std::chrono::milliseconds call_time)
-      : links({rank, token(5), std::move(listener.socket), addresses, call_time}, *this) {}
+  End(Rank rank, Listener listener, const std::vector<SocketAddress>& addresses, std::chrono::milliseconds call_time,
+      std::chrono::milliseconds greeting_time = 3000ms)
+      : links({rank, token(5), std::move(listener.socket), addresses, call_time, greeting_time}, *this) {}
   void received(Rank from, Message message) override {
     if (const auto* news = std::get_if<News>(&message)) got.emplace_back(from, news->standings.size());
     if (std::holds_alternative<Beat>(message)) ++beats;
@@ -50,7 +51,10 @@ class End final : public LinksHost {
     refusals.push_back(rank);
     all_at_once = all_at_once && at_once;
   }
-  void failed(Rank rank) override { failures.push_back(rank); }
+  void failed(Rank rank, bool silent) override {
+    failures.push_back(rank);
+    all_silent = all_silent && silent;
+  }
 
   MonitorLinks links;
   std::vector<std::pair<Rank, std::size_t>> got;  // news: from whom, how long
@@ -59,6 +63,7 @@ class End final : public LinksHost {
   int goodbyes = 0;
   bool all_whole = true;
   bool all_at_once = true;
+  bool all_silent = true;
 };
 
 class LinksTest : public testing::Test {
@@ -184,16 +189,71 @@ TEST_F(LinksTest, WhoNeverListenedIsRefusedAndWhoEndedIsGone) {
   EXPECT_TRUE(end(2).all_at_once);
 }
 
-TEST_F(LinksTest, ACallThatIsNotAnsweredFailsInItsTime) {
-  make_ends(1, 300ms);
-  // A listener that never accepts.
-  Listener deaf = listen_at("127.0.0.1");
-  addresses_.push_back(*socket_address("127.0.0.1", deaf.port));
-  ends_[0] = std::make_unique<End>(0, listen_at("127.0.0.1"), addresses_, 300ms);
-  end(0).links.send(1, News{});
+// Rank 1 is stopped: its host takes the call, and nobody accepts it.
+class StoppedRankTest : public LinksTest {
+ protected:
+  void call(std::chrono::milliseconds greeting_time) {
+    addresses_ = {*socket_address("127.0.0.1", deaf_.port), *socket_address("127.0.0.1", deaf_.port)};
+    ends_.push_back(std::make_unique<End>(0, listen_at("127.0.0.1"), addresses_, kCallTime, greeting_time));
+    end(0).links.send(1, News{Standings(3)});
+    begin_ = MonitorLinks::Clock::now();
+  }
+  // Well over the time of a call.
+  void pump_for_long() {
+    static_cast<void>(pump_until([&] { return MonitorLinks::Clock::now() > begin_ + 5 * kCallTime; }));
+  }
+
+  static constexpr std::chrono::milliseconds kCallTime = 100ms;
+  Listener deaf_ = listen_at("127.0.0.1");
+  MonitorLinks::Clock::time_point begin_;
+};
+
+TEST_F(StoppedRankTest, HasTheTimeOfASilenceToAnswer) {
+  call(1000ms);
+  ASSERT_TRUE(pump_until([&] { return !end(0).failures.empty(); }));
+  EXPECT_GE(MonitorLinks::Clock::now() - begin_, 1000ms);
+  EXPECT_THAT(end(0).failures, ElementsAre(1));
+  EXPECT_TRUE(end(0).all_silent);
+  EXPECT_THAT(end(0).refusals, IsEmpty());
+}
+
+TEST_F(StoppedRankTest, IsWaitedForWithoutEndWhereSilenceIsNoLoss) {
+  call(0ms);
+  pump_for_long();
+  end(0).links.forgive(1h);
+  pump_for_long();
+  EXPECT_THAT(end(0).failures, IsEmpty());
+  // It wakes.
+  ends_.push_back(std::make_unique<End>(1, std::move(deaf_), addresses_, kCallTime));
+  ASSERT_TRUE(pump_until([&] { return !end(1).got.empty(); }));
+  EXPECT_EQ(end(1).got.front(), (std::pair<Rank, std::size_t>{0, 3}));
+}
+
+TEST_F(StoppedRankTest, ThatEndsAfterAWhileWasNotWithinReachAllTheTime) {
+  call(0ms);
+  static_cast<void>(pump_until([&] { return MonitorLinks::Clock::now() > begin_ + 700ms; }));
+  deaf_.socket.reset();
+  ASSERT_TRUE(pump_until([&] { return !end(0).refusals.empty(); }));
+  EXPECT_FALSE(end(0).all_at_once);
+  EXPECT_THAT(end(0).failures, IsEmpty());
+}
+
+// Taken and hung up on, again and again: the waits for a greeting are short, and the call as a whole has its time.
+TEST_F(StoppedRankTest, WhoAlwaysHangsUpIsGivenUpInTheTimeOfACall) {
+  call(0ms);
+  const auto hang_up = [&] { return accept_at(deaf_.socket.get()); };
+  ASSERT_TRUE(pump_until([&] {
+    static_cast<void>(hang_up());
+    return !end(0).failures.empty();
+  }));
+  EXPECT_FALSE(end(0).all_silent);
+}
+
+TEST_F(StoppedRankTest, IsProbedNoLongerThanACallTakes) {
+  call(0ms);
+  end(0).links.probe(1);
   ASSERT_TRUE(pump_until([&] { return !end(0).failures.empty(); }));
   EXPECT_THAT(end(0).failures, ElementsAre(1));
-  EXPECT_THAT(end(0).refusals, IsEmpty());
 }
 
 TEST_F(LinksTest, WrongGreetingsAreHungUpOnWithoutAWord) {
