@@ -3,10 +3,41 @@
 
 #include <cstdio>
 #include <exception>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "commands.h"
 #include "run_shim.h"
+
+namespace {
+
+constexpr int kUsage = 2;  // exit status of a command line that is not understood
+
+// The names that may come after what has been understood.
+std::string commands_of(const CLI::App& app) {
+  std::string names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names += (names.empty() ? "" : ", ") + command->get_name();
+  }
+  return names;
+}
+
+std::string explain(const CLI::App* app, const CLI::Error& error) {
+  const std::vector<std::string> left = app->remaining(true);
+  std::string name = app->get_name();
+  for (auto chosen = app->get_subcommands(); !chosen.empty(); chosen = app->get_subcommands()) {
+    app = chosen.front();
+    name += " " + app->get_name();
+  }
+  std::string text = error.what();
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError) && !commands_of(*app).empty()) {
+    text = (left.empty() ? "a command is missing" : "no command '" + left.front() + "'") + ": " + commands_of(*app);
+  }
+  return name + ": " + text + "\nRun '" + name + " --help' for more.\n";
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   // One for each rank, in its place, started by mpirun: not for people.
@@ -15,6 +46,7 @@ int main(int argc, char** argv) {
   CLI::App app("kolo: synchronous data-parallel training for LibTorch programs", "kolo");
   app.set_version_flag("--version", "kolo " KOLO_VERSION);
   app.require_subcommand(1);
+  app.failure_message(explain);
   kolo::tools::add_config_command(app);
   kolo::tools::add_engine_command(kolo::tools::add_perf_command(app));
   kolo::tools::add_data_command(app);
@@ -22,7 +54,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error);
+    return app.exit(error) == 0 ? 0 : kUsage;  // 0: help, or the version
   } catch (const std::exception& error) {
     std::fprintf(stderr, "kolo: %s\n", error.what());
     return 1;

@@ -4,11 +4,15 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <limits>
+#include <string>
+
+#include "kolo/error.h"
 
 namespace kolo::tools {
 namespace {
 
-// Whole numbers below 2048 only.
+// Whole numbers up to 2048 only, and even ones up to 4096.
 std::uint16_t f16_bits(std::int64_t value) {
   if (value == 0) return 0;
   const int exponent = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(value))) - 1;
@@ -42,31 +46,54 @@ void store(std::byte* at, DType dtype, std::int64_t value) {
   }
 }
 
-// Even, and linear in the rank, so that the sum over all ranks divides by their number.
+// Every rank's is another.
 std::int64_t value_at(DType dtype, Rank rank, int iteration, std::size_t i) {
   const auto shifted = static_cast<std::int64_t>(i) + iteration;
   if (dtype == DType::boolean) return (shifted + rank) % 3 == 0 ? 1 : 0;
   return 2 * (shifted % 5 + rank * (shifted % 2));
 }
 
-std::int64_t reduced_at(DType dtype, ReduceOp op, int ranks, int iteration, std::size_t i) {
-  const bool boolean = dtype == DType::boolean;
+// Twos of as many ranks as the element says, never more than three, and ones: no type is too small for their product.
+std::int64_t factor_at(int ranks, Rank rank, std::int64_t shifted) {
+  return (shifted + rank) % ranks < shifted % 4 ? 2 : 1;
+}
+
+// The mean, that is the element's, and what a rank has more its mirror image has less: the sum divides by the number of
+// ranks. From 0 to 2 * kMean.
+constexpr std::int64_t kMean = 4;  // at most
+std::int64_t summand_at(int ranks, Rank rank, std::int64_t shifted) {
+  const Rank mirror = ranks - 1 - rank;
+  const std::int64_t mean = kMean - shifted % 3;
+  if (rank == mirror) return mean;
+  const std::int64_t more = (std::min(rank, mirror) + shifted / 3) % 3;
+  return rank < mirror ? mean + more : mean - more;
+}
+
+std::int64_t operand_at(const Reduction& reduction, Rank rank, int iteration, std::size_t i) {
+  const auto shifted = static_cast<std::int64_t>(i) + iteration;
+  if (reduction.dtype == DType::boolean) return value_at(reduction.dtype, rank, iteration, i);
+  return reduction.op == ReduceOp::product ? factor_at(reduction.ranks, rank, shifted)
+                                           : summand_at(reduction.ranks, rank, shifted);
+}
+
+std::int64_t reduced_at(const Reduction& reduction, int iteration, std::size_t i) {
+  const bool boolean = reduction.dtype == DType::boolean;
   std::int64_t sum = 0;
-  std::uint64_t product = 1;  // wraps
-  std::int64_t low = value_at(dtype, 0, iteration, i);
+  std::uint64_t product = 1;  // wraps where it is not asked for
+  std::int64_t low = operand_at(reduction, 0, iteration, i);
   std::int64_t high = low;
-  for (Rank r = 0; r < ranks; ++r) {
-    const std::int64_t value = value_at(dtype, r, iteration, i);
+  for (Rank r = 0; r < reduction.ranks; ++r) {
+    const std::int64_t value = operand_at(reduction, r, iteration, i);
     sum += value;
     product *= static_cast<std::uint64_t>(value);
     low = std::min(low, value);
     high = std::max(high, value);
   }
-  switch (op) {
+  switch (reduction.op) {
     case ReduceOp::sum:
       return boolean ? high : sum;
     case ReduceOp::average:
-      return boolean ? low : sum / ranks;
+      return boolean ? low : sum / reduction.ranks;
     case ReduceOp::min:
       return low;
     case ReduceOp::max:
@@ -75,6 +102,14 @@ std::int64_t reduced_at(DType dtype, ReduceOp op, int ranks, int iteration, std:
       return static_cast<std::int64_t>(product);
   }
   return 0;
+}
+
+// Whole numbers up to this one are exact. Integers wrap as the reduction does.
+std::int64_t largest_exact(DType dtype) {
+  if (dtype == DType::bf16) return 1 << 8;
+  if (dtype == DType::f16) return 1 << 11;
+  if (dtype == DType::f32) return 1 << 24;
+  return std::numeric_limits<std::int64_t>::max();
 }
 
 template <class F>
@@ -100,12 +135,27 @@ void for_stretches(std::size_t bytes, std::size_t block_bytes, std::size_t start
 
 }  // namespace
 
+void check_exact(const Reduction& reduction) {
+  if (reduction.op != ReduceOp::sum && reduction.op != ReduceOp::average) return;
+  const std::int64_t most = largest_exact(reduction.dtype) / kMean;
+  if (reduction.ranks <= most) return;
+  throw UsageError("results of " + std::string(name_of(reduction.op)) + " in " + std::string(name_of(reduction.dtype)) +
+                   " can be verified up to " + std::to_string(most) + " ranks, and these are " +
+                   std::to_string(reduction.ranks) + ": choose another type");
+}
+
 Pattern Pattern::input(DType dtype, std::size_t elements, Rank rank, int iteration) {
   return {dtype, block_of(dtype, elements, [&](std::size_t i) { return value_at(dtype, rank, iteration, i); })};
 }
 
-Pattern Pattern::reduced(DType dtype, std::size_t elements, ReduceOp op, int ranks, int iteration) {
-  return {dtype, block_of(dtype, elements, [&](std::size_t i) { return reduced_at(dtype, op, ranks, iteration, i); })};
+Pattern Pattern::operand(const Reduction& reduction, std::size_t elements, Rank rank, int iteration) {
+  return {reduction.dtype, block_of(reduction.dtype, elements,
+                                    [&](std::size_t i) { return operand_at(reduction, rank, iteration, i); })};
+}
+
+Pattern Pattern::reduced(const Reduction& reduction, std::size_t elements, int iteration) {
+  return {reduction.dtype,
+          block_of(reduction.dtype, elements, [&](std::size_t i) { return reduced_at(reduction, iteration, i); })};
 }
 
 void Pattern::fill(std::span<std::byte> data, std::size_t first) const {

@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <numeric>
-#include <random>
 #include <thread>
 
+#include "base/trials.h"
 #include "kolo/baseline.h"
 #include "kolo/error.h"
 #include "perf_data.h"
@@ -44,12 +43,15 @@ class Trial {
     part_ = spread ? count_ / ranks_ : count_;
     if (spread) count_ = part_ * ranks_;
     counts_.assign(ranks_, options.operation == "allgather" ? part_ * element_ : part_);
+    if (reduces()) check_exact(reduction());
   }
 
   [[nodiscard]] std::size_t count() const { return count_; }
 
   void prepare(int iteration) {
-    const Pattern mine = Pattern::input(options_.dtype, count_, contender_.communicator->rank(), iteration);
+    const Rank rank = contender_.communicator->rank();
+    const Pattern mine = reduces() ? Pattern::operand(reduction(), count_, rank, iteration)
+                                   : Pattern::input(options_.dtype, count_, rank, iteration);
     if (options_.operation == "allreduce") mine.fill({contender_.data, count_ * element_});
     if (options_.operation == "reduce_scatter") mine.fill({contender_.input, count_ * element_});
     if (options_.operation == "allgather") mine.fill({contender_.input, part_ * element_});
@@ -92,13 +94,18 @@ class Trial {
       }
       return wrong;
     }
-    const Pattern reduced = Pattern::reduced(options_.dtype, count_, options_.op, static_cast<int>(ranks_), iteration);
+    const Pattern reduced = Pattern::reduced(reduction(), count_, iteration);
     if (options_.operation == "allreduce") return reduced.count_wrong(data);
     if (options_.operation == "reduce_scatter") return reduced.count_wrong(data.first(part_ * element_), rank_ * part_);
     return 0;
   }
 
  private:
+  [[nodiscard]] bool reduces() const {
+    return options_.operation == "allreduce" || options_.operation == "reduce_scatter";
+  }
+  [[nodiscard]] Reduction reduction() const { return {options_.dtype, options_.op, static_cast<int>(ranks_)}; }
+
   const PerfOptions& options_;
   const Contender& contender_;
   std::size_t ranks_;
@@ -108,16 +115,6 @@ class Trial {
   std::size_t part_;   // elements of one rank's part
   std::vector<std::size_t> counts_;
 };
-
-// The turns of an iteration, the same on all ranks. What one leaves behind, in caches and in a link that lets some
-// bytes pass at once after a rest, is not always met by the same other.
-std::vector<std::size_t> shuffled(std::size_t count, int iteration) {
-  std::vector<std::size_t> order(count);
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::mt19937 random(static_cast<std::uint32_t>(iteration));
-  for (std::size_t left = count; left > 1; --left) std::swap(order[left - 1], order[random() % left]);
-  return order;
-}
 
 int iterations_for(const PerfOptions& options, std::size_t bytes) {
   if (options.iterations > 0) return options.iterations;
@@ -202,7 +199,7 @@ void check_sizes(const PerfOptions& options) {
 }
 
 std::chrono::microseconds rest_before(const PerfOptions& options, std::size_t bytes) {
-  return bytes < (std::size_t{4} << 10) ? std::chrono::microseconds(0) : options.rest;
+  return options.rests ? base::rest_before_trial(bytes) : std::chrono::microseconds(0);
 }
 
 std::vector<Measured> measure(const PerfOptions& options, std::span<const Contender> contenders, std::size_t bytes) {
@@ -213,7 +210,7 @@ std::vector<Measured> measure(const PerfOptions& options, std::span<const Conten
   std::vector<std::vector<double>> times(trials.size());
   std::vector<std::size_t> wrong(trials.size(), 0);
   for (int i = -warmup; i < iterations; ++i) {
-    for (const std::size_t c : shuffled(trials.size(), i + warmup)) {
+    for (const std::size_t c : base::turns_of_trial(trials.size(), static_cast<std::uint32_t>(i + warmup))) {
       std::this_thread::sleep_for(rest_before(options, bytes));
       trials[c].prepare(i + warmup);
       contenders[c].communicator->barrier(kLimit);

@@ -22,9 +22,7 @@ struct PerfOptions {
   ReduceOp op = ReduceOp::sum;
   bool registered = true;
   int iterations = 0;  // 0: chosen by size
-  // Before each operation of 4 KiB and more. A link that is shaped lets some bytes pass at once after a rest, as it has
-  // between two steps of training.
-  std::chrono::microseconds rest{0};
+  bool rests = false;  // before each operation, as measuring between hosts does
 };
 
 // What one operation of so many bytes is preceded by.

@@ -17,8 +17,6 @@
 namespace kolo::tools {
 namespace {
 
-constexpr std::chrono::microseconds kRest{1000};  // between hosts
-
 struct SweepArguments {
   PerfOptions options{.max_bytes = std::size_t{64} << 20};
   std::string buffer = "registered";
@@ -167,6 +165,27 @@ void leave_behind(const PerfOptions& options, const Line& last, std::vector<Cont
   contenders = std::move(stay);
 }
 
+// The best of several medians is the luckiest too. What seems to beat the choice is measured once more, beside the
+// choice alone, and the second time counts.
+void measure_again(const PerfOptions& options, std::span<const Contender> contenders, Line& line) {
+  constexpr double kWorthALook = 1.05;
+  std::vector<std::size_t> rivals{line.chosen};
+  std::vector<Contender> again{contenders[line.chosen]};
+  for (std::size_t i = 0; i < line.measured.size(); ++i) {
+    if (line.measured[line.chosen].p50_us <= kWorthALook * line.measured[i].p50_us) continue;
+    rivals.push_back(i);
+    again.push_back(contenders[i]);
+  }
+  if (rivals.size() == 1) return;
+  std::vector<Measured> second = measure(options, again, line.bytes);
+  line.best = line.chosen;
+  for (std::size_t k = 0; k < rivals.size(); ++k) {
+    second[k].wrong += line.measured[rivals[k]].wrong;
+    line.measured[rivals[k]] = std::move(second[k]);
+    if (line.measured[rivals[k]].p50_us < line.measured[line.best].p50_us) line.best = rivals[k];
+  }
+}
+
 Line measure_line(const PerfOptions& options, std::span<const Contender> contenders, std::size_t bytes) {
   Line line;
   line.bytes = bytes;
@@ -176,6 +195,7 @@ Line measure_line(const PerfOptions& options, std::span<const Contender> contend
     if (line.measured[i].algorithm == chosen) line.chosen = i;
     if (line.measured[i].p50_us < line.measured[line.best].p50_us) line.best = i;
   }
+  measure_again(options, contenders, line);
   return line;
 }
 
@@ -194,7 +214,7 @@ void run_sweep(SweepArguments arguments) {
   check_sizes(options);
   const auto context = Context::create();
   if (context->size() == 1) throw UsageError("kolo perf sweep: a group of one rank has nothing to choose; use mpirun");
-  if (context->placement().cross_size > 1) options.rest = kRest;
+  options.rests = context->placement().cross_size > 1;
   std::ofstream json = open_json(*context, arguments.json);
   Communicator& communicator = context->communicator();
   const std::size_t most = options.max_bytes;

@@ -96,6 +96,9 @@ void check_together(const Options& o) {
     throw kolo::UsageError(
         "--sync off lets every rank train its own model: it has no checkpoint (--checkpoint-dir, --resume)");
   }
+  if (!o.sync && o.shared_gradients == SharedGradients::on) {
+    throw kolo::UsageError("--shared-gradients on is about the exchange that --sync off leaves out");
+  }
   if (o.shared_gradients == SharedGradients::on && o.device != DeviceKind::cpu) {
     throw kolo::UsageError("--shared-gradients on is for gradients in the host's memory: not with --device cuda");
   }

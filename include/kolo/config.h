@@ -35,8 +35,9 @@ enum class NcclRegistration { automatic, window, buffer, off };
 enum class StreamPriority { high, normal };
 
 struct Config {
-  // Bytes after which a bucket or fusion buffer is closed. Larger: fewer operations; smaller: earlier start.
-  std::size_t bucket_bytes = std::size_t{16} << 20;
+  // Bytes after which a bucket or fusion buffer is closed. Larger: fewer operations; smaller: earlier start. 0: 16 MiB,
+  // and 8 MiB of the hosts' memory where it travels over a network, which is to have something to carry early.
+  std::size_t bucket_bytes = 0;
   // Cap of the last bucket of a plan, which cannot overlap with anything: keep it short.
   std::size_t last_bucket_bytes = std::size_t{1} << 20;
   // How long any wait for peers may take before it is an error.

@@ -32,7 +32,7 @@ class Context {
   // again: a rank that survives does not come (docs/faults.md).
   static std::unique_ptr<Context> create_over_survivors(Context& old, const Config& config);
   static std::unique_ptr<Context> create_over_survivors(Context& old);  // with the old configuration
-  // Calls shutdown() without waiting for peers; never throws.
+  // Calls shutdown(), which ends what was listed before and says goodbye; never throws.
   ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;

@@ -54,7 +54,7 @@ struct ReducerOptions {
 class GradientReducer {
  public:
   virtual ~GradientReducer() = default;
-  // Packs `data` (dense, in the table's strides) into its bucket, scaled on the way, and launches the bucket when it is
+  // Packs `data` (dense, in the table's strides) into its bucket and launches the bucket when it is
   // full. Never blocks. `data` must live unchanged until finish() has returned, because a round that a peer voids is
   // sent again; on a device until what is enqueued by then in finish()'s stream has passed. `ready` lives as long as
   // the reducer: when a round fails, also by an exception that takes the reducer away, it is made to wait for what

@@ -1,5 +1,4 @@
 #pragma once
-#include <algorithm>
 #include <chrono>
 
 namespace kolo::base {
@@ -8,7 +7,8 @@ namespace kolo::base {
 class Deadline {
  public:
   using Clock = std::chrono::steady_clock;
-  explicit Deadline(std::chrono::nanoseconds from_now) : at_(Clock::now() + std::min(from_now, kLongest)) {}
+  template <class Rep, class Period>
+  explicit Deadline(std::chrono::duration<Rep, Period> from_now) : at_(Clock::now() + clamped(from_now)) {}
   [[nodiscard]] bool passed() const noexcept { return Clock::now() >= at_; }
   [[nodiscard]] std::chrono::nanoseconds left() const noexcept {
     const auto rest = at_ - Clock::now();
@@ -16,7 +16,17 @@ class Deadline {
   }
 
  private:
-  static constexpr std::chrono::nanoseconds kLongest = std::chrono::hours(24 * 365);  // no overflow
+  static constexpr std::chrono::hours kLongest{24 * 365};
+
+  // Compared as doubles: hours::max(), in nanoseconds, overflows.
+  template <class Rep, class Period>
+  static constexpr Clock::duration clamped(std::chrono::duration<Rep, Period> time) noexcept {
+    using Seconds = std::chrono::duration<double>;
+    if (Seconds(time) >= Seconds(kLongest)) return kLongest;
+    if (Seconds(time) <= Seconds(-kLongest)) return -kLongest;
+    return std::chrono::duration_cast<Clock::duration>(time);
+  }
+
   Clock::time_point at_;
 };
 

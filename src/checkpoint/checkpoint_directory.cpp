@@ -7,10 +7,12 @@
 //   old ones beyond `keep` renamed to .tmp, removed
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+#include <utility>
 
 #include "base/hash.h"
 #include "file_io.h"
@@ -83,6 +85,47 @@ void fill(const fs::path& folder, const CheckpointInfo& info, const std::functio
   write_file(folder / kManifestName, to_json(manifest));  // flushes the folder, too
 }
 
+constexpr int kListings = 100;  // a writer that is faster than we are so often does nothing but checkpoints
+
+// Which folder a name stands for.
+using Identity = std::pair<dev_t, ino_t>;
+
+Identity identity_of(const fs::path& folder) {
+  struct stat status {};
+  if (::lstat(folder.c_str(), &status) != 0) return {};
+  return {status.st_dev, status.st_ino};
+}
+
+struct Look {
+  std::optional<Checkpoint> found;
+  std::vector<std::string> skipped;
+  bool changed = false;  // a folder was taken away or replaced while it was read
+};
+
+std::optional<Checkpoint> verified(const fs::path& folder, std::vector<std::string>& skipped) {
+  try {
+    return CheckpointDirectory::verify(folder);
+  } catch (const BackendError& error) {
+    skipped.push_back(folder.string() + ": " + error.what());
+    return std::nullopt;
+  }
+}
+
+// Ends at a change, unless `all` are to be looked at.
+Look look_for_latest(const fs::path& root, bool all) {
+  Look look;
+  std::vector<fs::path> folders = entries(root, kCheckpointPrefix);
+  std::reverse(folders.begin(), folders.end());
+  for (const fs::path& folder : folders) {
+    const Identity before = identity_of(folder);
+    look.found = verified(folder, look.skipped);
+    if (look.found) return look;
+    look.changed = before == Identity{} || identity_of(folder) != before;
+    if (look.changed && !all) return look;
+  }
+  return look;
+}
+
 }  // namespace
 
 CheckpointDirectory::CheckpointDirectory(fs::path root, CheckpointOptions options)
@@ -144,17 +187,15 @@ Checkpoint CheckpointDirectory::verify(const fs::path& folder) {
   return {folder, manifest.info};
 }
 
+// A writer may commit and retire between our listing and our reading: what was listed is then no more, or another.
 std::optional<Checkpoint> CheckpointDirectory::latest(std::vector<std::string>* skipped) const {
-  std::vector<fs::path> folders = entries(root_, kCheckpointPrefix);
-  std::reverse(folders.begin(), folders.end());
-  for (const fs::path& folder : folders) {
-    try {
-      return verify(folder);
-    } catch (const BackendError& error) {
-      if (skipped != nullptr) skipped->push_back(folder.string() + ": " + error.what());
-    }
+  Look look;
+  for (int listing = 1; listing <= kListings; ++listing) {
+    look = look_for_latest(root_, listing == kListings);
+    if (look.found || !look.changed) break;
   }
-  return std::nullopt;
+  if (skipped != nullptr) skipped->insert(skipped->end(), look.skipped.begin(), look.skipped.end());
+  return look.found;
 }
 
 }  // namespace kolo::checkpoint

@@ -63,10 +63,24 @@ void LaneOperation::publish() {
   ++filled_;
 }
 
+// A payload of a few lines comes with its counter, and not one trip between caches later.
+void LaneOperation::fetch_with_counter(int of, std::uint64_t step) {
+  if (of == rank() || stopped_) return;
+  const std::size_t bytes = payload_bytes(of, drained_);
+  if (bytes <= kCacheLine - sizeof(std::uint64_t) || bytes > 4 * kCacheLine) return;
+  const std::byte* const payload = lanes_.payload(of, step, bytes);
+  for (std::size_t at = 0; at < bytes; at += kCacheLine) __builtin_prefetch(payload + at);
+}
+
 bool LaneOperation::everybody() {
   const std::uint64_t step = first_ + drained_;
-  while (here_ < size() && lanes_.counter(here_, step).load(std::memory_order_acquire) == step) ++here_;
-  return here_ == size();
+  while (here_ < size()) {
+    const std::uint64_t counter = lanes_.counter(here_, step).load(std::memory_order_acquire);
+    fetch_with_counter(here_, step);
+    if (counter != step) return false;
+    ++here_;
+  }
+  return true;
 }
 
 // Fetches the first lines of the next step's lane for writing, while the caller is busy elsewhere.

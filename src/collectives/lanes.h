@@ -36,9 +36,14 @@ struct Lanes {
   [[nodiscard]] std::byte* payload(int r, std::uint64_t step, std::size_t bytes) const {
     return lane(r, step) + (bytes <= kCacheLine - sizeof(std::uint64_t) ? sizeof(std::uint64_t) : kCacheLine);
   }
+  // Behind the lanes, for who meets without them (pulled_allreduce.h). Zeros at first.
+  [[nodiscard]] std::byte* board(int r) const {
+    return region->slots()[static_cast<std::size_t>(r)].data() + kLaneCount * kStride;
+  }
   // Bytes of a slot.
   static constexpr std::size_t kStride = kCacheLine + kLaneBytes;
-  static constexpr std::size_t kSlotBytes = kLaneCount * kStride;
+  static constexpr std::size_t kBoardBytes = 4 * kCacheLine;
+  static constexpr std::size_t kSlotBytes = kLaneCount * kStride + kBoardBytes;
 };
 
 // Collective over the ranks of `memory`; waits for them.
@@ -70,6 +75,7 @@ class LaneOperation : public QueuedMachine {
   bool turn() override;
   void publish();
   bool everybody();
+  void fetch_with_counter(int of, std::uint64_t step);
   void own_next_lane();
 
   Lanes& lanes_;  // kept alive by QueuedMachine

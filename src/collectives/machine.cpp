@@ -1,6 +1,7 @@
 #include "collectives/machine.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "kolo/error.h"
 
@@ -26,7 +27,9 @@ void Group::advance_all() noexcept {
   }
 }
 
-Machine::Machine(std::shared_ptr<Group> group) : group_(std::move(group)) { group_->pending.push_back(this); }
+Machine::Machine(std::shared_ptr<Group> group) : group_(std::move(group)), number_(group_->started++) {
+  group_->pending.push_back(this);
+}
 
 Machine::~Machine() { leave(); }
 
@@ -41,6 +44,11 @@ void Machine::finish() noexcept {
   leave();
 }
 
+void Machine::fail(std::exception_ptr error) noexcept {
+  error_ = std::move(error);
+  leave();
+}
+
 bool Machine::advance() {
   if (complete_) return true;
   if (error_) std::rethrow_exception(error_);
@@ -52,8 +60,7 @@ bool Machine::advance() {
     group_->look_after_peers();
     return false;
   } catch (...) {
-    error_ = std::current_exception();
-    leave();
+    fail(std::current_exception());
     throw;
   }
 }
@@ -61,16 +68,26 @@ bool Machine::advance() {
 void TurnQueue::enter(QueuedMachine* machine) {
   if (abandoned_) {
     throw UsageError(
-        "an operation on this memory was abandoned before it was complete; the group cannot be used any more");
+        "an operation on this memory failed or was abandoned before it was complete; the group cannot be used any "
+        "more");
   }
   waiting_.push_back(machine);
 }
 
 bool TurnQueue::run(QueuedMachine* machine) {
-  if (abandoned_) throw UsageError("an earlier operation on the same memory failed or was abandoned");
+  if (failure_) std::rethrow_exception(failure_);
+  if (abandoned_) throw UsageError("an earlier operation on the same memory was abandoned");
   while (!waiting_.empty()) {
     QueuedMachine* front = waiting_.front();
-    if (!front->turn()) return false;
+    try {
+      if (front->error_) std::rethrow_exception(front->error_);  // it failed outside its turn
+      if (!front->turn()) return false;
+    } catch (...) {
+      failure_ = std::current_exception();
+      front->fail(failure_);
+      leave(front);
+      throw;
+    }
     waiting_.erase(waiting_.begin());
     front->finish();
     if (front == machine) return true;

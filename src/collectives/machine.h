@@ -2,6 +2,7 @@
 // What all operations in flight have in common: membership in their group's list, one error kept, and turns in a queue.
 #include <chrono>
 
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <vector>
@@ -19,6 +20,7 @@ struct Group {
   transport::Transport* transport = nullptr;  // borrowed
   telemetry::Counters* counters = nullptr;    // borrowed; may be null
   std::vector<Machine*> pending;              // started and not complete, in the order of their start
+  std::uint64_t started = 0;                  // operations, ever
   bool moved = false;  // set by operations on shared memory that got on; taken back by whoever asks
 
   [[nodiscard]] Rank rank() const { return transport->rank(); }
@@ -44,6 +46,8 @@ class Machine : public Operation {
 
   bool advance() final;
   [[nodiscard]] bool complete() const noexcept { return complete_; }
+  // Operations of its group that were started before it.
+  [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
 
  protected:
   // One attempt; true once complete.
@@ -54,8 +58,10 @@ class Machine : public Operation {
   friend class TurnQueue;
   void leave() noexcept;
   void finish() noexcept;
+  void fail(std::exception_ptr error) noexcept;
 
   std::shared_ptr<Group> group_;
+  std::uint64_t number_;
   std::exception_ptr error_;
   bool complete_ = false;
 };
@@ -63,7 +69,8 @@ class Machine : public Operation {
 class QueuedMachine;
 
 // Operations that use the same memory take turns in the order in which they were started, which is the same on all
-// ranks. Whoever advances any of them advances the first, so that they may be waited for in any order.
+// ranks. Whoever advances any of them advances the first, so that they may be waited for in any order. When one fails,
+// or is given up, the memory's counters no longer match the peers': those behind it fail too, and no other is let in.
 class TurnQueue {
  public:
   void enter(QueuedMachine* machine);
@@ -73,7 +80,8 @@ class TurnQueue {
 
  private:
   std::vector<QueuedMachine*> waiting_;
-  bool abandoned_ = false;  // a started operation was given up: the memory's counters no longer match the peers'
+  bool abandoned_ = false;      // a started operation failed or was given up
+  std::exception_ptr failure_;  // of the one that failed, if one has
 };
 
 class QueuedMachine : public Machine {

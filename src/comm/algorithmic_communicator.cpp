@@ -6,6 +6,7 @@
 #include "collectives/direct_allreduce.h"
 #include "collectives/lane_operations.h"
 #include "collectives/network.h"
+#include "collectives/pulled_allreduce.h"
 #include "collectives/scattered_allreduce.h"
 #include "collectives/scattering.h"
 #include "comm/complete_operation.h"
@@ -16,6 +17,7 @@
 #include "comm/self_communicator.h"
 #include "comm/shared_buffer.h"
 #include "comm/validate.h"
+#include "kernels/reduce.h"
 #include "kolo/error.h"
 
 namespace kolo::comm {
@@ -35,6 +37,10 @@ Surroundings surroundings_of(const AlgorithmicParts& parts) {
   surroundings.hosts = parts.hosts != 0 ? parts.hosts : surroundings.shared_memory ? 1 : surroundings.size;
   surroundings.sharing = parts.sharing;
   surroundings.segment_bytes = parts.ring_segment_bytes;
+  if (surroundings.shared_memory && surroundings.size == 2 && parts.shared_memory->can_pull()) {
+    surroundings.pulled_from = parts.pulled_from;
+    surroundings.pulled_below = parts.pulled_below;
+  }
   return surroundings;
 }
 
@@ -67,6 +73,8 @@ class AlgorithmicCommunicator final : public GroupCommunicator {
         return begun(start_lane_allreduce(group(), lanes(), options));
       case Way::sliced_lanes:
         return begun(start_lane_sliced_allreduce(group(), lanes(), options));
+      case Way::pulled:
+        return begun(start_pulled_allreduce(group(), pulls(), options));
       case Way::ring:
         return begun(start_ring_allreduce(network_parts(), options));
       case Way::tree:
@@ -146,7 +154,14 @@ class AlgorithmicCommunicator final : public GroupCommunicator {
   }
   [[nodiscard]] bool shared_memory() const noexcept { return chooser_.surroundings().shared_memory; }
 
+  // Messages are told apart by their tags, which come round again: not while the operation lives that had them.
   NetworkParts network_parts() {
+    const std::uint64_t most = parts_.tag_count / kTagsPerOperation;
+    const auto& pending = group()->pending;
+    if (!pending.empty() && group()->started - pending.front()->number() >= most) {
+      throw UsageError("an operation is still in flight that was started " + std::to_string(most) +
+                       " operations ago: wait for it before more are started");
+    }
     const transport::Tag tag = parts_.first_tag + next_tag_;
     next_tag_ = (next_tag_ + kTagsPerOperation) % parts_.tag_count;
     return {group(), tag, parts_.ring_segment_bytes};
@@ -158,13 +173,22 @@ class AlgorithmicCommunicator final : public GroupCommunicator {
     return lanes_;
   }
 
+  const std::shared_ptr<Pulls>& pulls() {
+    if (pulls_ == nullptr) pulls_ = make_pulls(*parts_.shared_memory, lanes());
+    return pulls_;
+  }
+
   AlgorithmicParts parts_;
   Chooser chooser_;
   transport::Tag next_tag_ = 0;
   std::shared_ptr<Lanes> lanes_;  // shared with operations, which may be abandoned and then outlive this
+  std::shared_ptr<Pulls> pulls_;  // the same
 };
 
 }  // namespace
+
+// Where lines that a peer wrote are better fetched ahead, lanes do so, and nothing is gained.
+std::size_t pulled_below_here() noexcept { return kernels::fetching_ahead_pays() ? 0 : std::size_t{48} << 20; }
 
 std::unique_ptr<Communicator> make_algorithmic(const AlgorithmicParts& parts) {
   return std::make_unique<AlgorithmicCommunicator>(parts, surroundings_of(parts));

@@ -8,9 +8,9 @@
 #include <array>
 #include <cstring>
 #include <limits>
-#include <random>
 #include <thread>
 
+#include "base/trials.h"
 #include "comm/select.h"
 #include "kolo/error.h"
 
@@ -24,10 +24,6 @@ constexpr std::size_t kSizes[] = {8,        128,       1 << 10,   4 << 10,   8 <
 constexpr int kPasses = 5;
 constexpr double kSizeUs = 20'000;     // about what all trials of a size may take in a pass
 constexpr double kLongestUs = 50'000;  // of all ways once: no larger size after it
-// A link that is shaped lets some bytes pass at once after a rest, as it has between two steps of training. Sizes from
-// which that matters rest before each trial.
-constexpr std::size_t kRestFrom = 4 << 10;
-constexpr std::chrono::microseconds kRest{1000};
 constexpr int kFewestTrials = 2;
 constexpr int kMostTrials = 50;
 // A way that is this much slower than the best is not tried at larger sizes, from where they take time, but taken for
@@ -112,8 +108,9 @@ class WayMeter {
   [[nodiscard]] std::vector<std::size_t> candidates(std::size_t size) const {
     std::vector<std::size_t> found;
     const bool all_may = size == 0 || kSizes[size - 1] < kHopelessFrom;
+    const double most = all_may ? kNever : kHopeless * best_us(size - 1);
     for (std::size_t way = 0; way < ways_.size(); ++way) {
-      if (all_may || typical_us(size - 1, way) <= kHopeless * best_us(size - 1)) found.push_back(way);
+      if (all_may || typical_us(size - 1, way) <= most) found.push_back(way);
     }
     return found;
   }
@@ -126,21 +123,18 @@ class WayMeter {
   }
 
   [[nodiscard]] int trials_at(std::size_t size, std::size_t ways) const {
-    const double rests = static_cast<double>(rest_before(kSizes[size]).count()) * static_cast<double>(ways);
+    const double rests = static_cast<double>(base::rest_before_trial(kSizes[size]).count()) * static_cast<double>(ways);
     return static_cast<int>(
         std::clamp(kSizeUs / (expected_us(size) + rests), double{kFewestTrials}, double{kMostTrials}));
   }
 
-  // A trial takes as long as its slowest rank. Who comes after whom changes: what one leaves behind, in caches, in a
-  // shaped link and in who has which core, is not to be met by the same other.
+  // A trial takes as long as its slowest rank.
   void measure(std::size_t size, const std::vector<std::size_t>& ways) {
     const int trials = trials_at(size, ways.size());
-    std::vector<std::size_t> order = ways;
-    std::vector<double> times;  // by way, then trial
-    times.resize(ways_.size() * static_cast<std::size_t>(trials));
-    for (int trial = -1; trial < trials; ++trial) {  // the first only warms up
-      for (std::size_t left = order.size(); left > 1; --left) std::swap(order[left - 1], order[random_() % left]);
-      for (const std::size_t way : order) {
+    std::vector<double> times(ways_.size() * static_cast<std::size_t>(trials));  // by way, then trial
+    for (int trial = -1; trial < trials; ++trial) {                              // the first only warms up
+      for (const std::size_t turn : base::turns_of_trial(ways.size(), static_cast<std::uint32_t>(trial + 1))) {
+        const std::size_t way = ways[turn];
         const double us = once(ways_[way], kSizes[size]);
         if (trial >= 0) times[way * static_cast<std::size_t>(trials) + static_cast<std::size_t>(trial)] = us;
       }
@@ -159,7 +153,7 @@ class WayMeter {
     const bool shared = way == Way::hierarchical;
     options.registered = shared ? shared_.get() : nullptr;
     options.data = shared ? shared_->data().data() : reinterpret_cast<std::byte*>(memory_.data());
-    std::this_thread::sleep_for(rest_before(bytes));
+    std::this_thread::sleep_for(base::rest_before_trial(bytes));
     group_->barrier(left());
     const auto start = Clock::now();
     group_->allreduce(options, left());
@@ -168,17 +162,13 @@ class WayMeter {
     return took.count();
   }
 
-  [[nodiscard]] static std::chrono::microseconds rest_before(std::size_t bytes) {
-    return bytes < kRestFrom ? std::chrono::microseconds(0) : kRest;
-  }
-
   [[nodiscard]] Corrections corrections() const {
     Corrections found(surroundings_);
     for (std::size_t size = 0; size < std::size(kSizes) && best_us(size) != kNever; ++size) {
-      const double most = kHopeless * best_us(size);
+      const double left_behind = kHopeless * best_us(size);
       for (std::size_t way = 0; way < ways_.size(); ++way) {
-        const double by_constants = cost_us(ways_[way], {kSizes[size]}, surroundings_, constants_);
-        found.add(ways_[way], kSizes[size], std::min(typical_us(size, way), most) / by_constants);
+        const double us = taken_us_[size][way].empty() ? left_behind : typical_us(size, way);
+        found.add(ways_[way], kSizes[size], us / cost_us(ways_[way], {kSizes[size]}, surroundings_, constants_));
       }
     }
     return found;
@@ -196,7 +186,6 @@ class WayMeter {
   Surroundings surroundings_;
   std::vector<Way> ways_{Way::ring, Way::tree, Way::halving_doubling, Way::recursive_doubling};
   std::array<std::vector<std::vector<double>>, std::size(kSizes)> taken_us_;  // by size, way and trial
-  std::mt19937 random_{1};                                                    // the same numbers on all ranks
 };
 
 }  // namespace

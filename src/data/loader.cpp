@@ -15,7 +15,8 @@ void check(const LoaderOptions& options) {
   require(options.batch_size >= 1, "batch_size must be at least 1");
   require(options.workers >= 1, "workers must be at least 1");
   require(options.prefetch >= 1, "prefetch must be at least 1");
-  require(options.timeout.count() > 0, "timeout must be positive");
+  require(options.timeout.count() > 0 && options.timeout <= std::chrono::hours(168),
+          "timeout must be positive, at most 168 hours");
   require(transform.image_size >= 1, "image_size must be at least 1");
   require(transform.min_area > 0 && transform.min_area <= transform.max_area && transform.max_area <= 1,
           "crop areas must satisfy 0 < min_area <= max_area <= 1");

@@ -99,6 +99,7 @@ void EngineImpl::end_round(const std::exception& error) {
   {
     const std::scoped_lock lock(progress_lock_);
     if (negotiation_.has_ended()) return;
+    failing_ = error.what();
   }
   const bool known = known_to_peers(error);
   auto* rounds = known ? round_of_failure(error) : expected_reducer();
@@ -148,6 +149,10 @@ void EngineImpl::fail_round(const std::exception& error) noexcept {
     // on.
   }
   round_timeout_.store(timeout());
+  {
+    const std::scoped_lock lock(progress_lock_);
+    failing_.clear();
+  }
   drop_orphans();
 }
 
@@ -195,6 +200,9 @@ std::exception_ptr EngineImpl::to_exception(const Fatal& fatal, std::uint64_t fa
       }
       [[fallthrough]];
     case FatalKind::peer_left:
+      if (fatal.kind == FatalKind::peer_left && !fatal.ranks.empty() && fatal.ranks.front() == rank()) {
+        return std::make_exception_ptr(UsageError("the Context of this rank has been shut down"));
+      }
       return std::make_exception_ptr(PeerLostError(fatal.ranks.empty() ? -1 : fatal.ranks.front(), fatal.text));
     case FatalKind::timeout:
       return std::make_exception_ptr(TimeoutError(fatal.ranks, fatal.text));

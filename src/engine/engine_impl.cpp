@@ -106,9 +106,10 @@ std::shared_ptr<EngineImpl> EngineImpl::make(EngineParts parts) {
 EngineImpl::EngineImpl(EngineParts parts)
     : parts_(std::move(parts)),
       round_timeout_(parts_.config->timeout),
-      executor_({parts_.communicators(), parts_.counters, parts_.config->timeout,
+      executor_({parts_.named ? parts_.named() : parts_.communicators(), parts_.counters, parts_.config->timeout,
                  [this](const std::string& name) { release(name); }}),
-      negotiation_({parts_.placement.rank, parts_.placement.size}, parts_.config->bucket_bytes, *this) {
+      negotiation_({parts_.placement.rank, parts_.placement.size},
+                   caps_of(*parts_.config, 0, parts_.over_network).bucket_bytes, *this) {
   if (parts_.shared_memory != nullptr) parts_.shared_memory->set_while_waiting([this] { while_allocating(); });
   if (parts_.transport != nullptr) {
     control_ =
@@ -242,9 +243,7 @@ std::unique_ptr<GradientReducer> EngineImpl::make_reducer(std::vector<GradientIn
   drop_orphans();
   RoundSettings settings;
   settings.options = std::move(options);
-  settings.caps.bucket_bytes =
-      settings.options.bucket_bytes != 0 ? settings.options.bucket_bytes : parts_.config->bucket_bytes;
-  settings.caps.last_bucket_bytes = std::min(parts_.config->last_bucket_bytes, settings.caps.bucket_bytes);
+  settings.caps = caps_of(*parts_.config, settings.options.bucket_bytes, parts_.over_network && !on_device);
   {
     const std::scoped_lock lock(progress_lock_);
     if (settings.options.in_place_from > 0 && parts_.placement.size > 1 && !allocator().can_scatter()) {
@@ -348,13 +347,13 @@ bool EngineImpl::requests_settled() const {
   return std::chrono::steady_clock::now().time_since_epoch() - since > kLinger;
 }
 
-bool EngineImpl::drive_until(const std::function<bool()>& done, std::chrono::nanoseconds timeout) {
+bool EngineImpl::drive_until(const std::function<bool()>& done, std::chrono::milliseconds timeout) {
   return drive(Visitor::waiter, done, timeout);
 }
 
 // Without a coordinator nobody is left to say what peers still wait for, once the caller has what it wants: it stays
 // until that has left.
-bool EngineImpl::drive(Visitor visitor, const std::function<bool()>& done, std::chrono::nanoseconds timeout) {
+bool EngineImpl::drive(Visitor visitor, const std::function<bool()>& done, std::chrono::milliseconds timeout) {
   const auto may_go = [&] { return done() && (coordinator_ != nullptr || !unsent_.load()); };
   if (may_go()) return true;
   const Waiting waiting(*this, visitor);
@@ -407,7 +406,9 @@ void EngineImpl::drive_round(const std::function<bool()>& done, const std::funct
   if (done()) return;
   if (held_) return end_held();
   const auto [ranks, what] = awaited();
-  const auto text = "rank " + std::to_string(rank()) + " waited " + std::to_string(timeout().count()) + " ms: " + what;
+  auto text =
+      "rank " + std::to_string(rank()) + " waited " + std::to_string(round_timeout_.load().count()) + " ms: " + what;
+  if (!failing_.empty()) text += "; its round was to end because of: " + failing_;
   negotiation_.end({.kind = FatalKind::timeout, .ranks = ranks, .text = text, .sequence = 0, .rounds = {}}, rank());
 }
 

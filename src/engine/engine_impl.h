@@ -2,10 +2,10 @@
 // The engine: requests in, collectives out.
 //
 // Threads. submit() may be called from anywhere; it only queues. Everything else of the named channel happens in
-// progress(), under one lock, by whoever has time: waiters, hooks in passing, the coordinator. No user code runs under
-// the lock. What is where: engine_impl.cpp (calls of the user's threads),
-// engine_progress.cpp (under the lock), engine_deadlines.cpp (under the lock, now and then), engine_failures.cpp (how
-// it ends), engine_stalls.cpp (what ranks tell each other when they wait too long).
+// progress(), under one lock, by whoever has time: waiters, hooks in passing, the coordinator. User code that runs
+// under the lock: Config::log_sink, and ReducerOptions::release_cached_memory. What is where: engine_impl.cpp (calls of
+// the user's threads), engine_progress.cpp (under the lock), engine_deadlines.cpp (under the lock, now and then),
+// engine_failures.cpp (how it ends), engine_stalls.cpp (what ranks tell each other when they wait too long).
 #include <atomic>
 #include <deque>
 #include <map>
@@ -47,7 +47,8 @@ struct EngineParts {
   bool transport_wakes = true;  // its wait_for_activity() ends when something comes
   bool heartbeat = false;       // the coordinator may use the transport although nothing is pending
   transport::SharedMemory* shared_memory = nullptr;  // what `communicators` allocate from; null: none
-  CommunicatorFactory communicators;
+  CommunicatorFactory communicators;                 // for one operation at a time
+  CommunicatorFactory named;                         // for all that is requested by name; null: as the others
   telemetry::Counters* counters = nullptr;
   // Collective: what this rank does on `device`. Throws UsageError where it cannot be had. Null: no world of devices.
   std::function<std::unique_ptr<device::Lane>(int device)> make_lane;
@@ -76,7 +77,7 @@ class EngineImpl final : public Engine,
   // Ends: what is listed is completed, what is pending fails, neighbours are told. Idempotent. Never throws.
   void stop() noexcept;
 
-  bool drive_until(const std::function<bool()>& done, std::chrono::nanoseconds timeout) override;
+  bool drive_until(const std::function<bool()>& done, std::chrono::milliseconds timeout) override;
   [[nodiscard]] std::string whom_for(const std::string& name) override;
   // For waits of a library's, also inside this engine's own calls: throws what has ended the group. Thread-safe.
   void check_others();
@@ -93,6 +94,7 @@ class EngineImpl final : public Engine,
   [[nodiscard]] Communicator& allocator() noexcept override { return executor_.communicator(); }
   [[nodiscard]] std::chrono::milliseconds timeout() const noexcept override { return parts_.config->timeout; }
   void warn(const std::string& line) override { parts_.log(LogLevel::warn, line); }
+  [[nodiscard]] bool group_has_ended() const noexcept override { return negotiation_.has_ended(); }
   Work submit_round(Entry entry, bool on_device, std::function<void(const Item&)> when_listed) override;
   void notify() override;
   void round_opened(std::size_t id) override;
@@ -126,7 +128,7 @@ class EngineImpl final : public Engine,
   [[nodiscard]] std::string what_they_say(const Stall& stall) const;
   [[nodiscard]] std::string waits_at();
   bool try_advance(Visitor visitor);
-  bool drive(Visitor visitor, const std::function<bool()>& done, std::chrono::nanoseconds timeout);
+  bool drive(Visitor visitor, const std::function<bool()>& done, std::chrono::milliseconds timeout);
   [[nodiscard]] bool requests_settled() const;
   void start_coordinator();
   [[nodiscard]] bool pending() const noexcept;
@@ -186,6 +188,7 @@ class EngineImpl final : public Engine,
   [[nodiscard]] std::chrono::milliseconds report_after() const;
 
   EngineParts parts_;
+  std::string failing_;  // why this rank ends a round; peers hear of it also if they do not come to that round
   std::atomic<std::chrono::milliseconds> round_timeout_;
 
   std::mutex queue_lock_;

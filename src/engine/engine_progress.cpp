@@ -160,8 +160,10 @@ bool EngineImpl::run_listed(bool may_wait) {
     } catch (const GroupFailure&) {
       listed_.push_front(std::move(next));  // it ends with the group, and as the group does
       throw;
-    } catch (const BackendError&) {
-      // There was no memory, and every rank has been told: nothing but this item has failed.
+    } catch (const BackendError& error) {
+      // There was no memory, and every rank of this host has been told: if there are no others, nothing but this item
+      // has failed.
+      if (parts_.placement.cross_size > 1) throw GroupFailure(error.what());
     }
     moved = true;
   }

@@ -6,6 +6,7 @@
 #include "engine/device_bucket.h"
 #include "engine/group_failure.h"
 #include "engine/host_bucket.h"
+#include "engine/message_check.h"
 #include "engine/share_bucket.h"
 #include "engine/signature.h"
 #include "engine/staged_bucket.h"
@@ -300,7 +301,12 @@ GradientRounds::HostMemory GradientRounds::allocate(const Plan& plan, std::size_
 GradientRounds::HostMemory GradientRounds::allocate_with_arena(const Plan& plan) {
   try {
     return allocate(plan, GradientArena::bytes_for(table_, settings_.options.in_place_from));
+  } catch (const GroupFailure&) {
+    throw;
+  } catch (const DamagedMessage&) {
+    throw;
   } catch (const BackendError& error) {
+    if (host_.group_has_ended()) throw;
     host_.warn(std::string("gradients are packed and not reduced where they lie: ") + error.what());
   }
   return allocate(plan, 0);

@@ -41,6 +41,7 @@ class RoundHost {
   [[nodiscard]] virtual Communicator& allocator() noexcept = 0;  // whose allocate() is called in list order
   [[nodiscard]] virtual std::chrono::milliseconds timeout() const noexcept = 0;
   virtual void warn(const std::string& line) = 0;
+  [[nodiscard]] virtual bool group_has_ended() const noexcept = 0;
   // Submits one named operation for the round and returns its handle. `on_device`: when listed it takes a turn on the
   // lane.
   virtual Work submit_round(Entry entry, bool on_device, std::function<void(const Item&)> when_listed) = 0;

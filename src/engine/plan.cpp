@@ -11,6 +11,8 @@ namespace kolo::engine {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kBucketBytes = std::size_t{16} << 20;
+constexpr std::size_t kNetworkBucketBytes = std::size_t{8} << 20;  // a slow link that starts earlier ends earlier
 
 std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -91,6 +93,13 @@ std::uint64_t hash_of(const std::vector<PlannedBucket>& buckets) {
 }
 
 }  // namespace
+
+PlanCaps caps_of(const Config& config, std::size_t bucket_bytes, bool by_network) noexcept {
+  PlanCaps caps{bucket_bytes != 0 ? bucket_bytes : config.bucket_bytes, 0};
+  if (caps.bucket_bytes == 0) caps.bucket_bytes = by_network ? kNetworkBucketBytes : kBucketBytes;
+  caps.last_bucket_bytes = std::min(config.last_bucket_bytes, caps.bucket_bytes);
+  return caps;
+}
 
 Plan build_plan(const std::vector<GradientInfo>& table, const std::vector<std::uint32_t>& order, const PlanCaps& caps) {
   const auto whole = complete_order(order, table.size());

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kolo/config.h"
 #include "kolo/gradient_reducer.h"
 #include "kolo/types.h"
 
@@ -32,6 +33,9 @@ struct PlanCaps {
   std::size_t bucket_bytes = 0;
   std::size_t last_bucket_bytes = 0;
 };
+
+// `bucket_bytes`: what was asked for, 0: as Config has it. `by_network`: from the hosts' memory, between hosts.
+[[nodiscard]] PlanCaps caps_of(const Config& config, std::size_t bucket_bytes, bool by_network) noexcept;
 
 // A bucket holds at most so many tensors: its flag words have a bit for each.
 inline constexpr std::size_t kMaxTensorsPerBucket = 2048;

@@ -13,6 +13,9 @@
 namespace kolo::runtime {
 namespace {
 
+constexpr std::size_t kKiB = std::size_t{1} << 10;
+constexpr std::size_t kGiB = std::size_t{1} << 30;
+
 template <class T>
 bool assign_within(T& field, const std::optional<T>& value, T least, T most) {
   if (!value || *value < least || *value > most) return false;
@@ -28,6 +31,17 @@ bool parse_size(std::string_view text, Config& config) {
 template <std::size_t Config::*field>
 std::string print_size(const Config& config) {
   return print_bytes(config.*field);
+}
+
+// A bucket's size, or auto.
+bool parse_bucket(std::string_view text, Config& config) {
+  if (text != "auto") return parse_size<&Config::bucket_bytes, kKiB, 4 * kGiB>(text, config);
+  config.bucket_bytes = 0;
+  return true;
+}
+
+std::string print_bucket(const Config& config) {
+  return config.bucket_bytes == 0 ? "auto" : print_bytes(config.bucket_bytes);
 }
 
 template <std::chrono::milliseconds Config::*field, long long least_ms>
@@ -95,13 +109,14 @@ bool parse_enum(std::string_view text, Config& config) {
 
 template <auto field, const auto& names>
 std::string print_enum(const Config& config) {
-  return std::string(names[static_cast<std::size_t>(config.*field)]);
+  const auto index = static_cast<std::size_t>(config.*field);
+  return index < names.size() ? std::string(names[index]) : std::to_string(index);
 }
 
-constexpr std::size_t kKiB = std::size_t{1} << 10;
-constexpr std::size_t kGiB = std::size_t{1} << 30;
-
 // The longest meanings.
+constexpr std::string_view kBucketMeaning =
+    "Size at which a bucket or fusion buffer is closed. Larger: fewer operations; smaller: an earlier start. auto: "
+    "16M, and 8M of the hosts' memory where it travels over a network.";
 constexpr std::string_view kDeviceReductionMeaning =
     "What reduces gradients on GPUs: NCCL, and it is an error where a rank has none (nccl); the hosts, through their "
     "memory (host); NCCL inside each host and between hosts, a share for each GPU, NCCL (hierarchical) or the hosts' "
@@ -116,9 +131,7 @@ constexpr std::string_view kCudaAwareMpiMeaning =
     "the hosts' network is an MPI that takes it on all ranks. Else, and with off, through memory of the host.";
 
 constexpr ConfigRow kRows[] = {
-    {"KOLO_BUCKET_BYTES", "1K to 4G",
-     "Size at which a bucket or fusion buffer is closed. Larger: fewer operations; smaller: an earlier start.",
-     parse_size<&Config::bucket_bytes, kKiB, 4 * kGiB>, print_size<&Config::bucket_bytes>},
+    {"KOLO_BUCKET_BYTES", "auto, 1K to 4G", kBucketMeaning, parse_bucket, print_bucket},
     {"KOLO_LAST_BUCKET_BYTES", "1K to 4G",
      "Cap of the last bucket of a plan: nothing is left to overlap it with, so it is short.",
      parse_size<&Config::last_bucket_bytes, kKiB, 4 * kGiB>, print_size<&Config::last_bucket_bytes>},
@@ -230,6 +243,16 @@ ParsedConfig parse_config(const std::map<std::string, std::string>& variables) {
     }
   }
   return parsed;
+}
+
+void check(const Config& config) {
+  Config unused;
+  for (const ConfigRow& row : kRows) {
+    const std::string value = row.print(config);
+    if (row.parse(value, unused)) continue;
+    throw UsageError("Config: " + std::string(row.name) + "='" + value +
+                     "' is not allowed; allowed: " + std::string(row.range));
+  }
 }
 
 }  // namespace kolo::runtime

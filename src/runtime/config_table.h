@@ -30,4 +30,7 @@ struct ParsedConfig {
 // `variables` by whole name; those that do not start with KOLO_ are ignored. Throws UsageError at the first bad value.
 [[nodiscard]] ParsedConfig parse_config(const std::map<std::string, std::string>& variables);
 
+// Throws UsageError at the first field whose value its variable could not have.
+void check(const Config& config);
+
 }  // namespace kolo::runtime

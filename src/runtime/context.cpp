@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <future>
 #include <thread>
+#include <utility>
 
 #include "cluster/make.h"
 #include "cluster/mpi_exit.h"
 #include "comm/select.h"
 #include "kolo/error.h"
+#include "runtime/config_table.h"
 #include "runtime/context_parts.h"
 
 namespace kolo {
@@ -18,6 +20,7 @@ namespace {
 constexpr std::chrono::milliseconds kDeathNotice{2000};
 
 std::unique_ptr<Context::Parts> make_parts(Config config, std::unique_ptr<cluster::Bootstrap> bootstrap) {
+  runtime::check(config);
   auto parts = std::make_unique<Context::Parts>();
   parts->logger = telemetry::Logger(config.log_level, config.log_sink);
   parts->config = std::move(config);
@@ -38,6 +41,7 @@ void measure_together(std::vector<std::unique_ptr<Context::Parts>>& all) {
 }
 
 std::unique_ptr<Context> make_over_mpi(const void* mpi_comm, Config config) {
+  runtime::check(config);
   cluster::limit_mpi_finalize(config.timeout);
   try {
     return std::make_unique<Context>(
@@ -119,7 +123,8 @@ void Context::Parts::start() {
   measure_costs();
   if (user_wires.costs.constants.measured && bootstrap->placement().rank == 0)
     logger.info(comm::describe(user_wires.costs));
-  communicator = runtime::make_communicator(user_wires, config, counters);
+  using runtime::Use;
+  communicator = runtime::make_communicator(user_wires, config, counters, Use::many_at_once);
   engine::EngineParts parts;
   parts.placement = bootstrap->placement();
   parts.config = &config;
@@ -130,7 +135,8 @@ void Context::Parts::start() {
   parts.transport_wakes = engine_wires.way != runtime::Way::mpi;
   // Over MPI a program that brought its own may be calling it at the same time.
   parts.heartbeat = engine_wires.transport != nullptr && parts.transport_wakes;
-  parts.communicators = [this] { return runtime::make_communicator(engine_wires, config, counters); };
+  parts.named = [this] { return runtime::make_communicator(engine_wires, config, counters, Use::many_at_once); };
+  parts.communicators = [this] { return runtime::make_communicator(engine_wires, config, counters, Use::one_by_one); };
   parts.counters = &counters;
   parts.log = [this](LogLevel level, std::string_view line) { logger.write(level, line); };
   parts.make_lane = [this](int device) {
@@ -173,7 +179,7 @@ void Context::log(LogLevel level, std::string_view line) const { parts_->logger.
 void Context::shutdown() {
   parts_->engine->stop();
   if (parts_->watch) parts_->watch->stop();
-  if (parts_->bootstrap->of_threads()) return;
+  if (parts_->bootstrap->of_threads() || std::exchange(parts_->ended, true)) return;
   if (parts_->engine->has_failed()) {
     cluster::note_failed_group();
   } else {

@@ -24,6 +24,7 @@ struct Context::Parts {
   runtime::FindDevices find_devices = runtime::load_devices;
   std::unique_ptr<Communicator> communicator;
   std::shared_ptr<engine::EngineImpl> engine;  // shared: Works hold weak references
+  bool ended = false;                          // and MPI's end knows how
 
   // Where the making of a Context fails: the monitor wakes what the wires are.
   ~Parts() {

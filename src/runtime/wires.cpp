@@ -1,6 +1,7 @@
 #include "runtime/wires.h"
 
 #include <algorithm>
+#include <bit>
 #include <string>
 
 #include "cluster/limits.h"
@@ -15,8 +16,10 @@
 namespace kolo::runtime {
 namespace {
 
-// More operations than that of one communicator are never in flight.
-constexpr transport::Tag kTagsPerCommunicator = 256;
+// Of a communicator for one bucket, which is made for each of each new plan; and of one for whatever is started by name
+// or by hand, at once. An operation takes two; a hierarchical one two for each piece.
+constexpr transport::Tag kFewTags = 256;
+constexpr transport::Tag kManyTags = 1 << 16;
 constexpr transport::Tag kConversations = 256;  // two tags each, the last there are
 
 Hosts gather_hosts(cluster::Bootstrap& bootstrap) {
@@ -29,13 +32,19 @@ Hosts gather_hosts(cluster::Bootstrap& bootstrap) {
   return hosts;
 }
 
-comm::AlgorithmicParts parts_over(Wires& wires, const Config& config, telemetry::Counters& counters) {
+// Some MPIs have few tags in all.
+transport::Tag many_tags(const Wires& wires) {
+  return std::min(kManyTags, std::bit_floor(wires.transport->last_tag() / 16));
+}
+
+comm::AlgorithmicParts parts_over(Wires& wires, const Config& config, telemetry::Counters& counters,
+                                  transport::Tag tags = kFewTags) {
   comm::AlgorithmicParts parts;
   parts.transport = wires.transport.get();
   parts.shared_memory = wires.memory.get();
   parts.counters = &counters;
-  parts.first_tag = take_tags(wires, kTagsPerCommunicator);
-  parts.tag_count = kTagsPerCommunicator;
+  parts.first_tag = take_tags(wires, tags);
+  parts.tag_count = tags;
   parts.ring_segment_bytes = config.ring_segment_bytes;
   parts.spin_iterations = config.spin_iterations;
   parts.costs = wires.costs;
@@ -117,9 +126,11 @@ comm::Costs measure_costs(Wires& wires, const Config& config, telemetry::Counter
   return comm::measure_costs({parts_over(wires, config, counters), wires.hosts}, wires.measuring);
 }
 
-std::unique_ptr<Communicator> make_communicator(Wires& wires, const Config& config, telemetry::Counters& counters) {
+std::unique_ptr<Communicator> make_communicator(Wires& wires, const Config& config, telemetry::Counters& counters,
+                                                Use use) {
   if (wires.transport == nullptr) return comm::make_self();
-  const comm::AlgorithmicParts parts = parts_over(wires, config, counters);
+  const comm::AlgorithmicParts parts =
+      parts_over(wires, config, counters, use == Use::one_by_one ? kFewTags : many_tags(wires));
   if (wires.hosts.size() > 1 && wires.memory != nullptr) return comm::make_hierarchical({parts, wires.hosts});
   return comm::make_algorithmic(parts);
 }

@@ -62,8 +62,9 @@ void connect_devices(Wires& wires, cluster::Bootstrap& bootstrap, const void* mp
 
 // The best for where the ranks are: over shared memory on one host, hierarchical on several of which some have several
 // ranks, over the network alone otherwise. All ranks make communicators over the same wires in the same order.
+enum class Use { one_by_one, many_at_once };  // how operations are started on it
 [[nodiscard]] std::unique_ptr<Communicator> make_communicator(Wires& wires, const Config& config,
-                                                              telemetry::Counters& counters);
+                                                              telemetry::Counters& counters, Use use);
 
 // Over ranks that have the same local rank, one on each host: as many such groups as the smallest host has ranks. Null
 // for a rank that is in none, which calls it all the same.

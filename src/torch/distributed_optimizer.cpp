@@ -23,9 +23,12 @@ at::Tensor DistributedOptimizer::step(const torch::optim::Optimizer::LossClosure
   }
   at::Tensor loss;
   if (closure) {
+    bool again = false;
     loss = optimizer_->step([&] {
+      if (again) binding_->reopen();  // whether this evaluation computes gradients here or not
+      again = true;
       at::Tensor value = closure();
-      binding_->close_round();
+      synchronize();  // unless the closure has, to clip
       return value;
     });
   } else {
@@ -51,7 +54,12 @@ void DistributedOptimizer::skip() {
   }
 }
 
-void DistributedOptimizer::zero_grad(bool set_to_none) { optimizer_->zero_grad(set_to_none); }
+void DistributedOptimizer::zero_grad(bool set_to_none) {
+  if (binding_) {
+    binding_->reopen();
+  }
+  optimizer_->zero_grad(set_to_none);
+}
 
 void DistributedOptimizer::add_param_group(const torch::optim::OptimizerParamGroup& group,
                                            const NamedTensors& parameters) {

@@ -106,10 +106,13 @@ void GradScaler::unscale_(torch::optim::Optimizer& optimizer) {
   unscale(optimizer, stage);
 }
 
-// What was noted in a round before this one belongs to a step that nobody finished.
+// What was noted in a round before this one belongs to a step that nobody finished, or that update() has followed.
 void GradScaler::close_round(DistributedOptimizer& optimizer) {
-  optimizer.synchronize();
   Stage& stage = stages_[&optimizer.optimizer()];
+  if (stage.stepped && stage.round == optimizer.rounds()) {  // synchronize() would begin another round
+    throw UsageError("GradScaler: unscale_() or step() after step() of the same optimizer; call update() first");
+  }
+  optimizer.synchronize();
   if (stage.round && *stage.round != optimizer.rounds()) stage = Stage();
   stage.round = optimizer.rounds();
 }

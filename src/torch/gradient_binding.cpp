@@ -46,13 +46,13 @@ ReducerOptions reducer_options(const DistributedOptions& options, const std::opt
   return result;
 }
 
-// The gradient with its elements where the table says; itself where they are there already.
+// The gradient with its elements where the table says, and of the type that it says; itself where they are already.
 at::Tensor laid_out(const at::Tensor& gradient, const GradientInfo& info) {
   if (lies_as(gradient, info)) {
     return gradient;
   }
   const c10::NoGradGuard no_grad;
-  at::Tensor copy = at::empty_strided(info.sizes, info.strides, gradient.options());
+  at::Tensor copy = at::empty_strided(info.sizes, info.strides, gradient.options().dtype(to_scalar_type(info.dtype)));
   copy.copy_(gradient);
   return copy;
 }
@@ -311,6 +311,23 @@ void GradientBinding::close_round() {
   }
   departed_.clear();
   closed_ = true;
+}
+
+bool GradientBinding::closed() const {
+  if (!closed_ || reducer_ == nullptr || reducer_->round() != round_) {
+    return false;
+  }
+  bool gone = false;
+  for (const auto& slot : slots_) {
+    if (!reducer_->contributed(slot->index)) {
+      continue;
+    }
+    if (slot->parameter.grad().defined()) {
+      return true;
+    }
+    gone = true;
+  }
+  return !gone;
 }
 
 void GradientBinding::stepped() {

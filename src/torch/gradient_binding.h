@@ -40,8 +40,9 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   void detach();
 
   void close_round();
-  // And no hook has fired since, and no failure has ended another round.
-  [[nodiscard]] bool closed() const noexcept { return closed_ && reducer_ != nullptr && reducer_->round() == round_; }
+  // And no hook has fired since, no failure has ended another round, and its gradients are not all gone.
+  [[nodiscard]] bool closed() const;
+  void reopen() noexcept { closed_ = false; }  // another round is to come, also where no hook fires for it
   [[nodiscard]] std::uint64_t rounds() const noexcept { return reducer_ != nullptr ? reducer_->round() : 0; }
   void stepped();  // the optimizer has used the gradients
 

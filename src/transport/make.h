@@ -1,6 +1,8 @@
 #pragma once
 // Construction of every Transport and SharedMemory.
 #include <chrono>
+#include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,8 +21,10 @@ namespace kolo::transport {
 
 // Processes of one host. Collective over bootstrap.local_ranks(); ranks of these transports are local ranks.
 // A peer process that dies is seen through its pid descriptor: PeerLostError, with its rank in the world.
+// `available` is how much memory there is to reserve: the system's but for tests.
 [[nodiscard]] std::unique_ptr<SharedMemory> make_process_shared_memory(cluster::Bootstrap& bootstrap,
-                                                                       std::chrono::milliseconds timeout);
+                                                                       std::chrono::milliseconds timeout,
+                                                                       std::function<std::size_t()> available = {});
 // Message rings in shared memory with futex doorbells. Uses `memory` once, while it is made.
 [[nodiscard]] std::unique_ptr<Transport> make_shm(cluster::Bootstrap& bootstrap, SharedMemory& memory,
                                                   std::chrono::milliseconds timeout);

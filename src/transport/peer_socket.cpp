@@ -109,7 +109,7 @@ void send_to_peer(int socket, const PeerMessage& message, int descriptor, const 
     rights->cmsg_len = CMSG_LEN(sizeof(int));
     std::memcpy(CMSG_DATA(rights), &descriptor, sizeof(int));
   }
-  // Never blocks: a handful of bytes per collective call, and nobody is two calls ahead.
+  // Never blocks: a handful of messages per collective call, and nobody is two calls ahead.
   while (sendmsg(socket, &header, MSG_NOSIGNAL) < 0) {
     if (errno == EINTR) continue;
     if (errno == EPIPE || errno == ECONNRESET) throw lost(peer, "left");

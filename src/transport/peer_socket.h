@@ -13,10 +13,14 @@ namespace kolo::transport {
 
 using cluster::PeerProcess;
 
+// What a message about an allocation says, in this order: process_shared_memory.cpp.
+enum class Part : std::uint64_t { room, reserved, memory, received, mapped };
+
 // What a peer says; a descriptor may travel with it.
 struct PeerMessage {
   std::uint64_t sequence = 0;
   std::uint64_t bytes = 0;
+  Part part = Part::room;
   std::int32_t error = 0;  // errno of what failed over there
   std::int32_t rank = 0;   // local rank of the sender
 };

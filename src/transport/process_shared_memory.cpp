@@ -4,20 +4,29 @@
 //   rank 0: memfd A -----A---->  rank 1        both map:  slots()[0] = A, slots()[1] = B
 //           <------------B----- memfd B
 //
-// Two exchanges: first the memory, or why there is none; then whether all of it could be mapped. A failure of one rank
-// is thus the same error on all of them, at once.
+// The ranks agree three times in each allocation: there is room for all (nobody reserves before everybody has looked),
+// all have reserved theirs, all have mapped everything. A failure of one rank is thus the same error on all of them, at
+// once.
+//
+// The memory itself goes round: in round k from rank r to rank r + k, who says that he has it before the next one is
+// sent. So no more descriptors are on their way than there are ranks: a user may have only as many as a process may
+// have open (ulimit -n).
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <optional>
+#include <random>
 #include <sstream>
 
 #include "base/system_error.h"
 #include "kolo/error.h"
 #include "transport/available_memory.h"
 #include "transport/make.h"
+#include "transport/peer_memory.h"
 #include "transport/peer_socket.h"
 
 namespace kolo::transport {
@@ -71,22 +80,31 @@ class ProcessRegion final : public SharedRegion {
 
 struct Peer {
   PeerProcess process;
-  base::UniqueFd socket;  // none for this rank itself
+  pid_t pid = 0;
+  base::UniqueFd socket;             // none for this rank itself
+  std::optional<PeerMessage> early;  // the first of a call that has not begun here
 };
 
 class ProcessSharedMemory final : public SharedMemory {
  public:
-  ProcessSharedMemory(int local_rank, std::vector<Peer> peers) : local_rank_(local_rank), peers_(std::move(peers)) {}
+  ProcessSharedMemory(int local_rank, std::vector<Peer> peers, bool can_pull, std::function<std::size_t()> available)
+      : local_rank_(local_rank), peers_(std::move(peers)), can_pull_(can_pull), available_(std::move(available)) {}
   [[nodiscard]] int local_rank() const noexcept override { return local_rank_; }
   [[nodiscard]] int local_size() const noexcept override { return static_cast<int>(peers_.size()); }
 
+  [[nodiscard]] bool can_pull() const noexcept override { return can_pull_; }
+  [[nodiscard]] bool pull(int rank, const std::byte* from, std::span<std::byte> to) override {
+    return read_memory_of(peers_[static_cast<std::size_t>(rank)].pid, from, to);
+  }
+
   [[nodiscard]] std::unique_ptr<SharedRegion> allocate(std::size_t bytes, std::chrono::milliseconds timeout) override {
-    const base::Deadline deadline(timeout);
     ++sequence_;
+    const Call call{bytes, base::Deadline(timeout)};
+    agree(call, Part::room, has_room(bytes) ? 0 : ENOMEM);
     int error = 0;
-    const base::UniqueFd mine = make_memory(bytes, error);
-    tell({sequence_, bytes, error, local_rank_}, error == 0 ? mine.get() : -1);
-    const auto memories = hear(bytes, error, deadline);
+    const base::UniqueFd mine = reserve(bytes, error);
+    agree(call, Part::reserved, error);
+    const auto memories = pass_round(call, mine.get());
     std::vector<Mapping> mappings;
     for (std::size_t r = 0; r < peers_.size(); ++r) {
       const base::UniqueFd& memory = peers_[r].socket ? memories[r] : mine;
@@ -96,46 +114,57 @@ class ProcessSharedMemory final : public SharedMemory {
         mappings.emplace_back(memory.get(), bytes, error);
       }
     }
-    tell({sequence_, bytes, error, local_rank_}, -1);
-    static_cast<void>(hear(bytes, error, deadline));
+    agree(call, Part::mapped, error);
     return std::make_unique<ProcessRegion>(std::move(mappings), bytes);
   }
 
  private:
-  void tell(const PeerMessage& message, int descriptor) const {
-    for (const Peer& peer : peers_) {
-      if (peer.socket) send_to_peer(peer.socket.get(), message, descriptor, peer.process);
+  struct Call {
+    std::size_t bytes;
+    base::Deadline deadline;
+  };
+
+  // Throws what the first rank that failed has said, which may be this one with `own_error`.
+  void agree(const Call& call, Part part, int own_error) {
+    for (std::size_t r = 0; r < peers_.size(); ++r) {
+      if (peers_[r].socket) tell(r, {sequence_, call.bytes, part, own_error, local_rank_});
+    }
+    std::vector<int> errors(peers_.size(), own_error);
+    for (std::size_t r = 0; r < peers_.size(); ++r) {
+      if (peers_[r].socket) errors[r] = take(r, call, part).message.error;
+    }
+    for (std::size_t r = 0; r < peers_.size(); ++r) {
+      if (errors[r] != 0) throw short_of(call.bytes, peers_[r].process.rank(), errors[r]);
     }
   }
 
-  // One message of every peer; the descriptors that came along. Throws what the first rank that failed has said, which
-  // may be this one with `own_error`.
-  [[nodiscard]] std::vector<base::UniqueFd> hear(std::size_t bytes, int own_error,
-                                                 const base::Deadline& deadline) const {
-    std::vector<base::UniqueFd> descriptors(peers_.size());
-    std::vector<int> errors(peers_.size(), own_error);
-    for (std::size_t r = 0; r < peers_.size(); ++r) {
-      if (!peers_[r].socket) continue;
-      ReceivedMessage got = take(peers_[r], r, bytes, deadline);
-      descriptors[r] = std::move(got.descriptor);
-      errors[r] = got.message.error;
+  // Gives `mine` to all others; theirs, by local rank.
+  [[nodiscard]] std::vector<base::UniqueFd> pass_round(const Call& call, int mine) {
+    const std::size_t size = peers_.size();
+    std::vector<base::UniqueFd> memories(size);
+    for (std::size_t k = 1; k < size; ++k) {
+      const std::size_t to = (static_cast<std::size_t>(local_rank_) + k) % size;
+      const std::size_t from = (static_cast<std::size_t>(local_rank_) + size - k) % size;
+      tell(to, {sequence_, call.bytes, Part::memory, 0, local_rank_}, mine);
+      memories[from] = take(from, call, Part::memory).descriptor;
+      tell(from, {sequence_, call.bytes, Part::received, 0, local_rank_});
+      static_cast<void>(take(to, call, Part::received));
     }
-    for (std::size_t r = 0; r < peers_.size(); ++r) {
-      if (errors[r] != 0) throw short_of(bytes, peers_[r].process.rank(), errors[r]);
-    }
-    return descriptors;
+    return memories;
+  }
+
+  void tell(std::size_t local, const PeerMessage& message, int descriptor = -1) const {
+    send_to_peer(peers_[local].socket.get(), message, descriptor, peers_[local].process);
   }
 
   [[nodiscard]] Rank own_rank() const noexcept { return peers_[static_cast<std::size_t>(local_rank_)].process.rank(); }
 
+  // A memfd has no limit, so reserving too much would wake the kernel's out-of-memory killer. All ranks of the host
+  // reserve at the same time.
+  [[nodiscard]] bool has_room(std::size_t bytes) const { return bytes <= available_() / peers_.size(); }
+
   // Reserved, not only promised: what is missing shows here and not as SIGBUS later.
-  base::UniqueFd make_memory(std::size_t bytes, int& error) const {
-    // A memfd has no limit, so reserving too much would wake the kernel's out-of-memory killer. All ranks of the host
-    // reserve at the same time.
-    if (bytes > available_memory() / peers_.size()) {
-      error = ENOMEM;
-      return {};
-    }
+  static base::UniqueFd reserve(std::size_t bytes, int& error) {
     base::UniqueFd memory(memfd_create("kolo", MFD_CLOEXEC));
     const auto length = static_cast<off_t>(mapped_length(bytes));
     if (!memory || ftruncate(memory.get(), length) != 0) {
@@ -149,15 +178,32 @@ class ProcessSharedMemory final : public SharedMemory {
     return memory;
   }
 
-  ReceivedMessage take(const Peer& peer, std::size_t local, std::size_t bytes, const base::Deadline& deadline) const {
+  // The next message of a peer, which is `part` of this call.
+  [[nodiscard]] ReceivedMessage take(std::size_t local, const Call& call, Part part) {
+    Peer& peer = peers_[local];
     while (true) {
-      if (!await(peer, deadline)) throw not_there(local);
-      ReceivedMessage got = receive_from_peer(peer.socket.get(), peer.process);
-      if (got.message.sequence < sequence_) continue;  // of a call that timed out here
-      if (got.message.bytes != bytes) {
-        throw UsageError("shared memory: rank " + std::to_string(own_rank()) + " asked for " + std::to_string(bytes) +
-                         " bytes, rank " + std::to_string(peer.process.rank()) + " for " +
-                         std::to_string(got.message.bytes));
+      ReceivedMessage got;
+      if (peer.early) {
+        got.message = *std::exchange(peer.early, std::nullopt);
+      } else {
+        if (!await(peer, call.deadline)) throw not_there(local, part);
+        got = receive_from_peer(peer.socket.get(), peer.process);
+      }
+      const PeerMessage& message = got.message;
+      if (message.sequence < sequence_) continue;  // of a call that timed out here
+      if (message.sequence > sequence_) {          // this call has timed out over there
+        peer.early = message;
+        throw TimeoutError({peer.process.rank()}, "allocating shared memory: rank " +
+                                                      std::to_string(peer.process.rank()) +
+                                                      " has given up waiting for others");
+      }
+      if (message.bytes != call.bytes) {
+        throw UsageError("shared memory: rank " + std::to_string(own_rank()) + " asked for " +
+                         std::to_string(call.bytes) + " bytes, rank " + std::to_string(peer.process.rank()) + " for " +
+                         std::to_string(message.bytes));
+      }
+      if (message.part != part) {
+        throw BackendError("shared memory: rank " + std::to_string(peer.process.rank()) + " is out of step");
       }
       return got;
     }
@@ -173,12 +219,14 @@ class ProcessSharedMemory final : public SharedMemory {
     return true;
   }
 
-  // Everybody from `first` on who has said nothing yet.
-  [[nodiscard]] TimeoutError not_there(std::size_t first) const {
+  // Everybody from `first` on who has said nothing yet; where memory goes round only `first` is waited for.
+  [[nodiscard]] TimeoutError not_there(std::size_t first, Part part) const {
+    const bool round = part == Part::memory || part == Part::received;
+    const std::size_t end = round ? first + 1 : peers_.size();
     std::vector<Rank> missing;
     std::ostringstream text;
     text << "allocating shared memory: still waiting for ranks";
-    for (std::size_t r = first; r < peers_.size(); ++r) {
+    for (std::size_t r = first; r < end; ++r) {
       if (!peers_[r].socket) continue;
       if (r != first && wait_for_peer(peers_[r].socket.get(), {}, base::Deadline(std::chrono::nanoseconds{0})))
         continue;
@@ -190,6 +238,8 @@ class ProcessSharedMemory final : public SharedMemory {
 
   int local_rank_;
   std::vector<Peer> peers_;  // by local rank
+  bool can_pull_;
+  std::function<std::size_t()> available_;
   std::uint64_t sequence_ = 0;
 };
 
@@ -212,11 +262,12 @@ class Meeting {
       pid_t pid = 0;
       text >> pid >> names[r];
       peers_[r].process = PeerProcess(ranks_[r], pid);
+      peers_[r].pid = pid;
     }
     const auto self = static_cast<std::size_t>(local_rank_);
     for (std::size_t r = 0; r < self; ++r) {
       peers_[r].socket = connect_to_peer(names[r], peers_[r].process, deadline);
-      send_to_peer(peers_[r].socket.get(), {0, 0, 0, local_rank_}, -1, peers_[r].process);
+      send_to_peer(peers_[r].socket.get(), {.rank = local_rank_}, -1, peers_[r].process);
     }
     for (std::size_t r = self + 1; r < ranks_.size(); ++r) {
       while (!peers_[r].socket) answer(r, deadline);
@@ -248,14 +299,46 @@ class Meeting {
   std::optional<PeerListener> listener_;
 };
 
+// Whether all ranks of this host have read a number from all of the others, which nobody can guess: a process number
+// may mean somebody else in another container.
+bool try_to_pull(cluster::Bootstrap& bootstrap, std::span<const Peer> peers) {
+  std::random_device random;
+  const std::uint64_t number = std::uint64_t{random()} << 32 | random();
+  const auto all =
+      bootstrap.allgather(std::to_string(reinterpret_cast<std::uintptr_t>(&number)) + ' ' + std::to_string(number));
+  const std::vector<Rank>& ranks = bootstrap.local_ranks();
+  bool read = true;
+  for (std::size_t r = 0; r < peers.size() && read; ++r) {
+    std::istringstream text(all[static_cast<std::size_t>(ranks[r])]);
+    std::uintptr_t address = 0;
+    std::uint64_t expected = 0;
+    text >> address >> expected;
+    std::uint64_t found = 0;
+    try {
+      read = read_memory_of(peers[r].pid, std::bit_cast<const std::byte*>(address),
+                            std::as_writable_bytes(std::span(&found, 1))) &&
+             found == expected;
+    } catch (const BackendError&) {  // not allowed here
+      read = false;
+    }
+  }
+  const auto verdicts = bootstrap.allgather(read ? "yes" : "no");  // and `number` has been read by everybody
+  return std::all_of(ranks.begin(), ranks.end(),
+                     [&](Rank r) { return verdicts[static_cast<std::size_t>(r)] == "yes"; });
+}
+
 }  // namespace
 
 std::unique_ptr<SharedMemory> make_process_shared_memory(cluster::Bootstrap& bootstrap,
-                                                         std::chrono::milliseconds timeout) {
+                                                         std::chrono::milliseconds timeout,
+                                                         std::function<std::size_t()> available) {
+  if (!available) available = [] { return available_memory(); };
   Meeting meeting(bootstrap);
   const auto cards = bootstrap.allgather(meeting.card());
-  return std::make_unique<ProcessSharedMemory>(bootstrap.placement().local_rank,
-                                               meeting.meet(cards, base::Deadline(timeout)));
+  auto peers = meeting.meet(cards, base::Deadline(timeout));
+  const bool can_pull = try_to_pull(bootstrap, peers);
+  return std::make_unique<ProcessSharedMemory>(bootstrap.placement().local_rank, std::move(peers), can_pull,
+                                               std::move(available));
 }
 
 }  // namespace kolo::transport

@@ -8,6 +8,7 @@
 
 #include "comm/make.h"
 #include "contract/communicator_contract.h"
+#include "support/readable_memory.h"
 #include "support/sanitizers.h"
 #include "support/thread_ranks.h"
 #include "telemetry/counters.h"
@@ -16,25 +17,35 @@
 namespace kolo::test {
 namespace {
 
+// What ranks share: nothing, memory, or also their own memory.
+enum class Memory { none, shared, readable };
+std::string name_of(Memory memory) {
+  return memory == Memory::none ? "_network_" : memory == Memory::shared ? "_direct_" : "_pulled_";
+}
+
 struct Parameters {
   const ContractCase* contract;
   int ranks;
-  bool shared_memory;
+  Memory memory;
   Algorithm algorithm = Algorithm::automatic;
 };
 
 class ThreadContract : public testing::TestWithParam<Parameters> {};
 
 TEST_P(ThreadContract, Holds) {
-  const auto [contract, ranks, shared, algorithm] = GetParam();
+  const auto [contract, ranks, memory, algorithm] = GetParam();
   auto transports = transport::make_inproc(ranks);
   auto memories = transport::make_inproc_shared_memory(ranks);
   std::vector<telemetry::Counters> counters(static_cast<std::size_t>(ranks));
-  run_ranks(ranks, [&, contract = contract, shared = shared, algorithm = algorithm](int rank) {
+  run_ranks(ranks, [&, contract = contract, memory = memory, algorithm = algorithm](int rank) {
     const auto r = static_cast<std::size_t>(rank);
+    ReadableMemory readable(*memories[r]);
     comm::AlgorithmicParts parts;
     parts.transport = transports[r].get();
-    parts.shared_memory = shared ? memories[r].get() : nullptr;
+    if (memory == Memory::shared) parts.shared_memory = memories[r].get();
+    if (memory == Memory::readable) parts.shared_memory = &readable;
+    parts.pulled_from = 1;
+    parts.pulled_below = std::size_t{1} << 40;
     parts.counters = &counters[r];
     parts.first_tag = 1000;
     const auto communicator = comm::make_algorithmic(parts);
@@ -49,16 +60,16 @@ const std::vector<int> kFewGroups = {1, 2, 4, 5};
 std::vector<Parameters> all_parameters() {
   std::vector<Parameters> all;
   for (const ContractCase& contract : communicator_contract()) {
-    for (const bool shared : {true, false}) {
-      for (const int ranks : kSanitized ? kFewGroups : kGroups) all.push_back({&contract, ranks, shared});
+    if (contract.reduces) all.push_back({&contract, 2, Memory::readable});
+    for (const Memory memory : {Memory::none, Memory::shared}) {
+      for (const int ranks : kSanitized ? kFewGroups : kGroups) all.push_back({&contract, ranks, memory});
     }
   }
   return all;
 }
 
 INSTANTIATE_TEST_SUITE_P(Algorithmic, ThreadContract, testing::ValuesIn(all_parameters()), [](const auto& it) {
-  return std::string(it.param.contract->name) + (it.param.shared_memory ? "_direct_" : "_network_") +
-         std::to_string(it.param.ranks);
+  return it.param.contract->name + name_of(it.param.memory) + std::to_string(it.param.ranks);
 });
 
 struct Named {
@@ -76,7 +87,7 @@ std::vector<Parameters> named_parameters() {
     if (!contract.reduces) continue;
     for (const Named& named : kNamed) {
       for (const int ranks : kSanitized ? kFewGroups : kGroups)
-        all.push_back({&contract, ranks, false, named.algorithm});
+        all.push_back({&contract, ranks, Memory::none, named.algorithm});
     }
   }
   return all;
@@ -87,6 +98,41 @@ INSTANTIATE_TEST_SUITE_P(Named, ThreadContract, testing::ValuesIn(named_paramete
                                    [&](const Named& each) { return each.algorithm == it.param.algorithm; });
   return std::string(it.param.contract->name) + "_" + named->name + "_" + std::to_string(it.param.ranks);
 });
+
+// Where allocate() has been, start() waits for nobody, whatever way it takes: one rank starts both operations and the
+// other ends the first before it starts the second.
+TEST(OneHost, StartingDoesNotWaitForRanksThatAreElsewhere) {
+  constexpr auto kLimit = std::chrono::seconds(20);
+  auto transports = transport::make_inproc(2);
+  auto memories = transport::make_inproc_shared_memory(2);
+  run_ranks(2, [&](int rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    ReadableMemory readable(*memories[r]);
+    comm::AlgorithmicParts parts;
+    parts.transport = transports[r].get();
+    parts.shared_memory = &readable;
+    parts.pulled_below = std::size_t{48} << 20;
+    parts.timeout = kLimit;
+    const auto communicator = comm::make_algorithmic(parts);
+    const std::size_t little[] = {64};
+    const auto allocated = communicator->allocate(little, kLimit);
+    std::vector<float> small(std::size_t{1} << 18, 1.0F);
+    std::vector<float> large(std::size_t{1} << 20, 2.0F);
+    const auto start = [&](std::vector<float>& data) {
+      AllreduceOptions options;
+      options.data = reinterpret_cast<std::byte*>(data.data());
+      options.count = data.size();
+      return communicator->start(options);
+    };
+    const auto first = start(small);
+    if (rank == 1) communicator->drive(*first, kLimit, "first");
+    const auto second = start(large);
+    communicator->drive(*second, kLimit, "second");
+    communicator->drive(*first, kLimit, "first");
+    EXPECT_EQ(small, std::vector<float>(small.size(), 2.0F));
+    EXPECT_EQ(large, std::vector<float>(large.size(), 4.0F));
+  });
+}
 
 TEST(SelfContract, Holds) {
   const auto self = comm::make_self();

@@ -36,7 +36,7 @@ struct End {
     }
     config.timeout = kLimit;
     wires = runtime::make_process_wires(*bootstrap, nullptr, counters, config);
-    communicator = runtime::make_communicator(wires, config, counters);
+    communicator = runtime::make_communicator(wires, config, counters, runtime::Use::many_at_once);
   }
 };
 

@@ -52,6 +52,7 @@ TEST(TrainerOptions, DeviceAndPrecision) {
   using testing::HasSubstr;
   EXPECT_THAT(complaint({"--data", "d", "--device", "gpu"}), HasSubstr("--device"));
   EXPECT_THAT(complaint({"--data", "d", "--amp", "fp8"}), HasSubstr("--amp"));
+  EXPECT_THAT(complaint({"--data", "d", "--sync", "off", "--shared-gradients", "on"}), HasSubstr("--sync off"));
   EXPECT_THAT(complaint({"--data", "d", "--device", "cuda", "--shared-gradients", "on"}),
               HasSubstr("--shared-gradients"));
 }
@@ -95,7 +96,7 @@ TEST(TrainerOptions, EverythingCanBeSet) {
                            "--memory-format",
                            "contiguous",
                            "--shared-gradients",
-                           "on",
+                           "off",
                            "--optimizer",
                            "torch",
                            "--val-batch",
@@ -112,7 +113,7 @@ TEST(TrainerOptions, EverythingCanBeSet) {
   EXPECT_TRUE(o.no_decay_norm_bias);
   EXPECT_FALSE(o.sync);
   EXPECT_FALSE(o.channels_last);
-  EXPECT_EQ(o.shared_gradients, SharedGradients::on);
+  EXPECT_EQ(o.shared_gradients, SharedGradients::off);
   EXPECT_EQ(o.optimizer, OptimizerKind::torch);
   EXPECT_EQ(o.val_batch, 5);
   EXPECT_EQ(o.classes, 3);

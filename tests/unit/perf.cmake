@@ -17,6 +17,10 @@ if(TARGET kolo_program)
       set_tests_properties(unit.perf_json.${command} PROPERTIES LABELS "unit;mpi" TIMEOUT 20 PROCESSORS 2
         PASS_REGULAR_EXPRESSION "--json: cannot write")
     endforeach()
+    # f16 ends at 65504: a product is verified all the same.
+    add_test(NAME unit.perf_product
+      COMMAND ${KOLO_MPIRUN} -np 6 $<TARGET_FILE:kolo_program> perf allreduce --op product --dtype f16 --max 4K --iterations 2)
+    set_tests_properties(unit.perf_product PROPERTIES LABELS "unit;mpi" TIMEOUT 60 PROCESSORS 2)
     foreach(count 2 3)
       add_test(NAME unit.perf_sweep.np${count}
         COMMAND ${KOLO_MPIRUN} -np ${count} $<TARGET_FILE:kolo_program> perf sweep --max 1M --iterations 2)

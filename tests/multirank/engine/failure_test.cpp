@@ -134,6 +134,33 @@ TEST(Failing, BetweenRoundsIsToldOnce) {
   }
 }
 
+// The rank that failed does not wait for them, and they hear why all the same.
+TEST(Throwing, ReachesPeersThatAreLongInComingToTheirNextRound) {
+  auto config = quick();
+  config.timeout = std::chrono::milliseconds(2000);
+  run_world(2, config, [](Context& context) {
+    auto reducer = context.engine().make_reducer(table(), {});
+    const std::vector<float> ones(2000, 1.0F);
+    const auto step = [&] {
+      for (std::size_t i = 0; i < 3; ++i) reducer->contribute(i, ones.data());
+      reducer->finish();
+    };
+    step();
+    if (context.rank() == 1) {
+      EXPECT_THROW(context.run([] { throw std::runtime_error("no more data"); }), std::runtime_error);
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(4000));
+    try {
+      step();
+      ADD_FAILURE();
+    } catch (const TimeoutError& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("rank 1 waited 2000 ms"));
+      EXPECT_THAT(error.what(), testing::HasSubstr("no more data"));
+    }
+  });
+}
+
 TEST(Leaving, FailsWhatWaitsForTheRankThatLeft) {
   for (const int leaver : {0, 1, 3}) {
     auto contexts = Context::create_local(4, quick());
@@ -143,7 +170,7 @@ TEST(Leaving, FailsWhatWaitsForTheRankThatLeft) {
       context.engine().submit(allreduce("before", input, nullptr)).wait();
       if (rank == leaver) {
         context.shutdown();
-        EXPECT_THROW(context.engine().submit(allreduce("after", input, nullptr)), Error);
+        EXPECT_THROW(context.engine().submit(allreduce("after", input, nullptr)), UsageError);
         return;
       }
       try {

@@ -44,5 +44,16 @@ TEST(NoMemory, EndsTheOneRoundOnAllRanks) {
   });
 }
 
+// Of other hosts nobody knows whether they have it.
+TEST(NoMemory, EndsTheGroupOnSeveralHosts) {
+  run_world(Hosts{0, 0, 1, 1}, quick(), [](Context& context) {
+    const std::vector<float> ones(10, 1.0F);
+    auto huge = context.engine().make_reducer({{"huge", {kTooMany}, {1}, DType::f32}}, {});
+    huge->contribute(0, ones.data());
+    EXPECT_THROW(huge->finish(), BackendError);
+    EXPECT_THROW(context.engine().submit(allreduce("after", ones, nullptr)).wait(), Error);
+  });
+}
+
 }  // namespace
 }  // namespace kolo::test

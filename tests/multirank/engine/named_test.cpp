@@ -36,6 +36,17 @@ TEST_P(Named, AllreduceGivesTheSumAsViewAndAsCopy) {
   });
 }
 
+TEST_P(Named, AWaitMayHaveNoEnd) {
+  run_world(GetParam(), quick(), [](Context& context) {
+    constexpr auto kForEver = std::chrono::milliseconds::max();
+    const std::vector<float> input(10, 1.0F);
+    std::vector<float> output(10);
+    context.engine().submit(allreduce("for ever", input, &output)).wait_for(kForEver);
+    EXPECT_THAT(output, testing::Each(static_cast<float>(context.size())));
+    context.communicator().barrier(kForEver);
+  });
+}
+
 // Results of so many bytes are copied past the caches.
 TEST_P(Named, LargeResultsAreCopiedToAnyAddressAndNothingBesideThem) {
   run_world(GetParam(), quick(), [](Context& context) {
@@ -208,6 +219,7 @@ TEST(Control, NegotiationIsLogarithmicallyDeep) {
     // Depth of the tree of 32 ranks is 5: five messages up, at most five down.
     EXPECT_LE(context.counters().at("control_depth_max"), 10U);
     EXPECT_LE(context.counters().at("control_messages"), 3U);
+    context.communicator().barrier(std::chrono::seconds(20));  // nobody leaves before, of which others tell each other
   });
 }
 

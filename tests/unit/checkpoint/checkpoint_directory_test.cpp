@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <thread>
 
 #include "kolo/checkpoint.h"
 #include "kolo/error.h"
@@ -90,6 +92,53 @@ TEST(CheckpointDirectory, KeepsTheLastFew) {
   EXPECT_EQ(directory.list()[0].info.step, 5) << "what was just saved is never removed";
   EXPECT_EQ(directory.list()[1].info.step, 40);
   EXPECT_EQ(entries(folder.path()), 2U);
+}
+
+// Of readers whose listing is always old; how often they found nothing, or passed something over.
+std::size_t count_disappointments(const fs::path& root, const std::atomic<bool>& done) {
+  const CheckpointDirectory reader(root, {1});
+  std::size_t count = 0;
+  for (std::int64_t last = 0; !done;) {
+    std::vector<std::string> skipped;
+    const auto found = reader.latest(&skipped);
+    if (!found || !skipped.empty() || found->info.step < last) ++count;
+    if (found) last = found->info.step;
+  }
+  return count;
+}
+
+// Many small files: what was listed is gone before all of it is read, again and again.
+TEST(CheckpointDirectory, ThereIsALatestWhileAWriterKeepsOnlyOne) {
+  const test::TemporaryFolder folder;
+  CheckpointDirectory writer(folder.path(), {1});
+  const auto save_many = [&](std::int64_t step) {
+    writer.save({step, 0, {}}, [](const fs::path& path) {
+      for (int i = 0; i < 30; ++i) write_file(path / std::to_string(i), std::string_view("x"));
+    });
+  };
+  save_many(0);
+  std::atomic<bool> done = false;
+  std::atomic<std::size_t> disappointments = 0;
+  std::vector<std::thread> readers;
+  for (int i = 0; i < 3; ++i) {
+    readers.emplace_back([&] { disappointments += count_disappointments(folder.path(), done); });
+  }
+  for (std::int64_t step = 1; step <= 40; ++step) save_many(step);
+  done = true;
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_EQ(disappointments, 0U);
+  EXPECT_EQ(writer.latest()->info.step, 40);
+}
+
+// It looks as if it had just been taken away, every time.
+TEST(CheckpointDirectory, ANameThatLeadsNowhereIsPassedOver) {
+  const test::TemporaryFolder folder;
+  CheckpointDirectory directory(folder.path());
+  save(directory, 1, "good");
+  fs::create_symlink("nowhere", folder.path() / "checkpoint-000000000002");
+  std::vector<std::string> skipped;
+  EXPECT_EQ(directory.latest(&skipped)->info.step, 1);
+  EXPECT_EQ(skipped.size(), 1U);
 }
 
 TEST(CheckpointDirectory, KeepZeroKeepsAll) {

@@ -1,11 +1,14 @@
 // What operations promise beyond their results: progress without waiting, names of the missing, errors that stay.
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <numeric>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "collectives/direct_allreduce.h"
+#include "collectives/machine.h"
 #include "collectives/ring.h"
 #include "collectives/widen.h"
 #include "comm/make.h"
@@ -45,6 +48,41 @@ TEST(Operations, NeverBlockAndNameTheMissing) {
   EXPECT_EQ(b, a);
 }
 
+// Else messages of one would be taken for those of another that has the same tags.
+TEST(Operations, AreRefusedWhileTheirTagsAreInUse) {
+  constexpr std::size_t kMost = 4;
+  auto transports = transport::make_inproc(2);
+  std::vector<std::unique_ptr<Communicator>> ranks;
+  for (auto& transport : transports) {
+    comm::AlgorithmicParts parts;
+    parts.transport = transport.get();
+    parts.tag_count = 2 * kMost;
+    ranks.push_back(comm::make_algorithmic(parts));
+  }
+  for (int round = 0; round < 3; ++round) {
+    std::vector<float> data[2][kMost];
+    std::vector<std::unique_ptr<Operation>> operations;
+    AllreduceOptions options;
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      for (auto& each : data[rank]) {
+        each.assign(1000, static_cast<float>(rank + 1));
+        options.data = reinterpret_cast<std::byte*>(each.data());
+        options.count = each.size();
+        operations.push_back(ranks[rank]->start(options));
+      }
+      if (rank == 1) continue;
+      EXPECT_THROW((void)ranks[0]->start(options), UsageError);
+    }
+    for (int looks = 0; looks < 1000 && !operations.empty(); ++looks) {
+      std::erase_if(operations, [](auto& operation) { return operation->advance(); });
+    }
+    ASSERT_TRUE(operations.empty());
+    for (const auto& of_rank : data) {
+      for (const auto& each : of_rank) EXPECT_EQ(each, std::vector<float>(1000, 3));
+    }
+  }
+}
+
 TEST(Operations, AbandonedMemoryIsRefused) {
   auto transports = transport::make_inproc(2);
   auto memories = transport::make_inproc_shared_memory(2);
@@ -67,6 +105,74 @@ TEST(Operations, AbandonedMemoryIsRefused) {
       EXPECT_THROW((void)communicator->start(options), UsageError);
     }
   });
+}
+
+// Is never complete, until it is told to be or to fail.
+class Told final : public QueuedMachine {
+ public:
+  Told(const std::shared_ptr<Group>& group, TurnQueue& queue) : QueuedMachine(group, nullptr, queue) {}
+  [[nodiscard]] std::vector<Rank> waiting_for() const override { return {}; }
+
+  bool fails = false;
+  bool is_done = false;
+  int turns = 0;
+
+ private:
+  bool turn() override {
+    ++turns;
+    if (fails) throw BackendError("told to fail");
+    return is_done;
+  }
+};
+
+class Turns : public testing::Test {
+ protected:
+  Turns() { group_->transport = transports_.front().get(); }
+  static std::string error_of(Operation& operation) {
+    try {
+      static_cast<void>(operation.advance());
+      return "none";
+    } catch (const BackendError& error) {
+      return error.what();
+    }
+  }
+
+  std::vector<std::unique_ptr<transport::Transport>> transports_ = transport::make_inproc(1);
+  std::shared_ptr<Group> group_ = std::make_shared<Group>();
+  TurnQueue queue_;
+  TurnQueue other_queue_;
+};
+
+TEST_F(Turns, WhoeverIsAdvancedTheFirstOfTheQueueIsRunAndBecomesComplete) {
+  Told first(group_, queue_);
+  Told second(group_, queue_);
+  EXPECT_FALSE(second.advance());
+  EXPECT_EQ(first.turns, 1);
+  EXPECT_EQ(second.turns, 0);
+  first.is_done = true;
+  EXPECT_FALSE(second.advance());
+  EXPECT_TRUE(first.complete());
+  EXPECT_EQ(second.turns, 1);
+}
+
+TEST_F(Turns, AnErrorStaysWithTheOperationThatMetItAndEndsWhatWaitsBehindIt) {
+  auto first = std::make_unique<Told>(group_, queue_);
+  Told second(group_, queue_);
+  Told third(group_, queue_);
+  Told of_other_memory_of_the_group(group_, other_queue_);
+  first->fails = true;
+  EXPECT_EQ(error_of(second), "told to fail");
+  first->fails = false;
+  first->is_done = true;
+  EXPECT_EQ(error_of(*first), "told to fail");  // and is not tried again
+  EXPECT_EQ(first->turns, 1);
+  first.reset();
+  EXPECT_EQ(error_of(third), "told to fail");
+  EXPECT_EQ(error_of(second), "told to fail");
+  EXPECT_EQ(second.turns + third.turns, 0);
+  EXPECT_THROW(Told(group_, queue_), UsageError);
+  EXPECT_FALSE(of_other_memory_of_the_group.advance());
+  EXPECT_EQ(group_->pending.size(), 1U);
 }
 
 TEST(Slices, CoverTheArrayInLines) {

@@ -35,6 +35,22 @@ TEST(Select, OneHostFollowsMemoryAndSize) {
   EXPECT_EQ(on_one_host(1).way(of_bytes(64)), Way::alone);
 }
 
+TEST(Select, PrivateDataOfTwoIsReadWhereItLiesIfThatCanBe) {
+  PrivateBuffer buffer(64);
+  constexpr std::size_t kFrom = 2 << 20, kBelow = 48 << 20;
+  const Chooser two({.size = 2, .shared_memory = true, .pulled_from = kFrom, .pulled_below = kBelow}, Costs{});
+  EXPECT_EQ(two.way(of_bytes(kFrom)), Way::pulled);
+  EXPECT_EQ(two.way(of_bytes(kBelow - 4)), Way::pulled);
+  EXPECT_EQ(two.way(of_bytes(kFrom - 4)), Way::lanes);
+  EXPECT_EQ(two.way(of_bytes(kBelow)), Way::lanes);
+  EXPECT_EQ(two.way(of_bytes(kFrom, &buffer)), Way::in_place);
+  std::uint64_t word = 0;
+  AllreduceOptions flagged = of_bytes(kFrom);
+  flagged.flags.words = {&word, 1};
+  EXPECT_EQ(two.way(flagged), Way::lanes);
+  EXPECT_EQ(two.select(of_bytes(kFrom)).choice.algorithm, Algorithm::direct);
+}
+
 // Whoever looks it up in the table gets what the model says is cheapest, at sizes on and off the table's grid.
 TEST(Select, NetworksFollowTheModel) {
   constexpr Way kWays[] = {Way::ring, Way::tree, Way::halving_doubling, Way::recursive_doubling};

@@ -33,6 +33,18 @@ TEST(Plan, PutsUnobservedTensorsLastInReverse) {
   EXPECT_THAT(flat_order(plan), testing::ElementsAre(1, 3, 2, 0));
 }
 
+TEST(Plan, CapsAreWhatWasAskedForOrSuitTheWay) {
+  constexpr std::size_t kMiB = 1 << 20;
+  EXPECT_EQ(caps_of({}, 0, false).bucket_bytes, 16 * kMiB);
+  EXPECT_EQ(caps_of({}, 0, true).bucket_bytes, 8 * kMiB);
+  Config config;
+  config.bucket_bytes = 4 * kMiB;
+  EXPECT_EQ(caps_of(config, 0, true).bucket_bytes, 4 * kMiB);
+  EXPECT_EQ(caps_of(config, 2 * kMiB, true).bucket_bytes, 2 * kMiB);
+  EXPECT_EQ(caps_of(config, 2 * kMiB, false).last_bucket_bytes, config.last_bucket_bytes);
+  EXPECT_EQ(caps_of(config, 1024, false).last_bucket_bytes, 1024U);
+}
+
 TEST(Plan, RefusesAnOrderThatNoRankCanHaveObserved) {
   const PlanCaps caps{1 << 20, 1 << 20};
   EXPECT_THROW((void)build_plan(table({1, 1}), {2}, caps), DamagedMessage);

@@ -68,6 +68,31 @@ TEST(ConfigTable, WhatIsPrintedIsAllowed) {
   }
 }
 
+TEST(ConfigTable, ABucketMayBeLeftToChoose) {
+  EXPECT_EQ(parse_config({{"KOLO_BUCKET_BYTES", "auto"}}).config.bucket_bytes, 0U);
+}
+
+TEST(ConfigTable, FieldsSetInCodeAreHeldToTheSameRanges) {
+  EXPECT_NO_THROW(check({}));
+  const auto complaint = [](auto change) -> std::string {
+    Config config;
+    change(config);
+    try {
+      check(config);
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  using std::chrono::milliseconds;
+  EXPECT_THAT(complaint([](Config& c) { c.timeout = milliseconds(0); }),
+              AllOf(HasSubstr("KOLO_TIMEOUT='0'"), HasSubstr("allowed: 10ms to 168h")));
+  EXPECT_THAT(complaint([](Config& c) { c.timeout = milliseconds::max(); }), HasSubstr("KOLO_TIMEOUT"));
+  EXPECT_THAT(complaint([](Config& c) { c.bucket_bytes = 1; }), HasSubstr("KOLO_BUCKET_BYTES='1'"));
+  EXPECT_THAT(complaint([](Config& c) { c.cost_model = static_cast<CostModel>(7); }), HasSubstr("KOLO_COST_MODEL='7'"));
+  EXPECT_THAT(complaint([](Config& c) { c.interface = "a b"; }), HasSubstr("KOLO_INTERFACE='a b'"));
+}
+
 TEST(ConfigTable, DescribeShowsTheEffectiveValue) {
   Config config;
   config.timeout = std::chrono::milliseconds(1500);

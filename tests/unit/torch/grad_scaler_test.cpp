@@ -224,6 +224,21 @@ TEST_P(GradScalerOfRanks, AnOverflowOnOneRankIsSkippedByAll) {
   });
 }
 
+TEST_P(GradScalerOfRanks, ASecondStepBeforeUpdateIsRefusedAndChangesNothing) {
+  run([&](int, Context& context, Rank& mine) {
+    DistributedOptimizer optimizer(context, mine.sgd, NamedTensors{{"weight", mine.weight}});
+    for (int step = 1; step <= 2; ++step) {
+      optimizer.zero_grad();
+      mine.scaler.scale(line(mine.weight, 2)).backward();
+      EXPECT_TRUE(mine.scaler.step(optimizer));
+      EXPECT_THROW(mine.scaler.step(optimizer), UsageError);
+      EXPECT_THROW(mine.scaler.unscale_(optimizer), UsageError);
+      mine.scaler.update();
+      EXPECT_EQ(mine.value(), 1 - step * kRate * 2);
+    }
+  });
+}
+
 // Here every rank's own gradients tell it something else, and only the ranks together can know.
 // The optimizer inside may be unscaled as one without ranks is, once its round is closed.
 TEST_P(GradScalerOfRanks, WhatWasUnscaledInsideIsNotUnscaledAgain) {

@@ -4,6 +4,7 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/utils/clip_grad.h>
 #include <torch/optim/adam.h>
+#include <torch/optim/lbfgs.h>
 #include <torch/optim/sgd.h>
 #include <torch/types.h>
 
@@ -208,6 +209,65 @@ TEST_F(Binding, TheClosureFormReducesAfterTheClosure) {
   EXPECT_DOUBLE_EQ(loss.item<double>(), 6);
   EXPECT_THAT(rounds()[0], ElementsAre("a"));
   EXPECT_THAT(values(a), ElementsAre(0, 1));
+}
+
+TEST_F(Binding, AClosureMaySynchronizeToClip) {
+  wrap({.postscale = 3});
+  optimizer->step([&] {
+    optimizer->zero_grad();
+    at::Tensor value = (b * 2.0).sum();
+    value.backward();
+    optimizer->synchronize();
+    torch::nn::utils::clip_grad_norm_(std::vector<at::Tensor>{b}, 1.0);
+    return value;
+  });
+  EXPECT_EQ(rounds().size(), 1U);
+  EXPECT_NEAR(values(b)[0], 3 - 0.5, 1e-5);
+}
+
+// Other ranks may have gradients in it.
+TEST_F(Binding, EachEvaluationOfAClosureIsARoundWithGradientsOrWithout) {
+  DistributedOptimizer lbfgs(
+      engine,
+      std::make_shared<torch::optim::LBFGS>(std::vector<at::Tensor>{b}, torch::optim::LBFGSOptions(0.1).max_iter(3)),
+      NamedTensors{{"b", b}});
+  std::size_t evaluations = 0;
+  lbfgs.step([&] {
+    at::Tensor value = (b * b).sum();
+    if (++evaluations != 2) {
+      b.mutable_grad().reset();
+      value.backward();
+    }
+    return value.detach();
+  });
+  EXPECT_GT(evaluations, 2U);
+  EXPECT_EQ(rounds().size(), evaluations);
+}
+
+TEST_F(Binding, AStepLeftOutAfterSynchronizeIsNotTheNextOne) {
+  wrap();
+  for (const bool by_wrapper : {true, false}) {
+    backward_both(1);
+    optimizer->synchronize();
+    if (by_wrapper) {
+      optimizer->zero_grad(false);
+    } else {
+      sgd->zero_grad();
+    }
+    const std::size_t before = rounds().size();
+    optimizer->step();  // with nothing of this rank's
+    EXPECT_EQ(rounds().size(), before + 1);
+    sgd->zero_grad();
+  }
+}
+
+TEST_F(Binding, AGradientOfAnotherTypeIsCast) {
+  wrap();
+  a.mutable_grad() = torch::full({2}, 9.0, torch::kFloat32);
+  optimizer->step();
+  EXPECT_EQ(a.grad().scalar_type(), torch::kFloat64);
+  EXPECT_THAT(values(a.grad()), ElementsAre(9, 9));
+  EXPECT_THAT(values(a), ElementsAre(-3.5, -2.5));
 }
 
 TEST_F(Binding, FrozenAndThawedParametersChangeTheTable) {
