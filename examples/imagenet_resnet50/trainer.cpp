@@ -129,7 +129,11 @@ void Trainer::make_model() {
   at::manual_seed(options_.seed);
   model_ = std::make_shared<ResNet>(options_.arch, options_.classes, options_.zero_init_residual);
   if (options_.channels_last) use_channels_last(*model_);
-  compute_.device.is_cpu() ? use_onednn(*model_) : model_->to(compute_.device);
+  if (compute_.device.is_cpu()) {
+    use_onednn(*model_);
+  } else {
+    model_->to(compute_.device);
+  }
   if (options_.amp == Amp::fp16) scaler_ = options_.sync ? kolo::GradScaler(context_) : kolo::GradScaler();
   optimizer_ = make_optimizer(options_, *model_);
   if (!options_.sync) return;

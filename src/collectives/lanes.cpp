@@ -20,6 +20,11 @@
 #include "kolo/error.h"
 
 namespace kolo::collectives {
+namespace {
+
+constexpr std::size_t kShortLines = 4;  // a payload of so many is fetched before it is asked for
+
+}  // namespace
 
 std::shared_ptr<Lanes> make_lanes(transport::SharedMemory& memory, std::chrono::milliseconds timeout) {
   auto lanes = std::make_shared<Lanes>();
@@ -67,7 +72,7 @@ void LaneOperation::publish() {
 void LaneOperation::fetch_with_counter(int of, std::uint64_t step) {
   if (of == rank() || stopped_) return;
   const std::size_t bytes = payload_bytes(of, drained_);
-  if (bytes <= kCacheLine - sizeof(std::uint64_t) || bytes > 4 * kCacheLine) return;
+  if (Lanes::in_counters_line(bytes) || bytes > kShortLines * kCacheLine) return;
   const std::byte* const payload = lanes_.payload(of, step, bytes);
   for (std::size_t at = 0; at < bytes; at += kCacheLine) __builtin_prefetch(payload + at);
 }
@@ -87,7 +92,8 @@ bool LaneOperation::everybody() {
 void LaneOperation::own_next_lane() {
 #ifdef __x86_64__
   const std::byte* lane = lanes_.lane(rank(), lanes_.next_step);
-  for (std::size_t line = 0; line < 5; ++line) asm volatile("prefetchw %0" : : "m"(*(lane + line * kCacheLine)));
+  for (std::size_t line = 0; line <= kShortLines; ++line)
+    asm volatile("prefetchw %0" : : "m"(*(lane + line * kCacheLine)));
 #endif
 }
 

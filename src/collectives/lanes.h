@@ -25,21 +25,21 @@ struct Lanes {
   std::vector<const std::byte*> payloads;
   std::vector<const std::byte*> inputs;
 
+  [[nodiscard]] std::byte* slot(int r) const { return region->slots()[static_cast<std::size_t>(r)].data(); }
   // Lane of `step` in rank r's slot: a counter, then the payload.
-  [[nodiscard]] std::byte* lane(int r, std::uint64_t step) const {
-    return region->slots()[static_cast<std::size_t>(r)].data() + (step % kLaneCount) * kStride;
-  }
+  [[nodiscard]] std::byte* lane(int r, std::uint64_t step) const { return slot(r) + (step % kLaneCount) * kStride; }
   [[nodiscard]] std::atomic<std::uint64_t>& counter(int r, std::uint64_t step) const {
     return *reinterpret_cast<std::atomic<std::uint64_t>*>(lane(r, step));
   }
   // A payload that fits the counter's cache line travels in it.
+  [[nodiscard]] static constexpr bool in_counters_line(std::size_t bytes) noexcept {
+    return bytes <= kCacheLine - sizeof(std::uint64_t);
+  }
   [[nodiscard]] std::byte* payload(int r, std::uint64_t step, std::size_t bytes) const {
-    return lane(r, step) + (bytes <= kCacheLine - sizeof(std::uint64_t) ? sizeof(std::uint64_t) : kCacheLine);
+    return lane(r, step) + (in_counters_line(bytes) ? sizeof(std::uint64_t) : kCacheLine);
   }
   // Behind the lanes, for who meets without them (pulled_allreduce.h). Zeros at first.
-  [[nodiscard]] std::byte* board(int r) const {
-    return region->slots()[static_cast<std::size_t>(r)].data() + kLaneCount * kStride;
-  }
+  [[nodiscard]] std::byte* board(int r) const { return slot(r) + kLaneCount * kStride; }
   // Bytes of a slot.
   static constexpr std::size_t kStride = kCacheLine + kLaneBytes;
   static constexpr std::size_t kBoardBytes = 4 * kCacheLine;

@@ -192,17 +192,16 @@ std::vector<Submission> EngineImpl::take_queued() {
 // --- the group ends ---
 
 std::exception_ptr EngineImpl::to_exception(const Fatal& fatal, std::uint64_t failure) const {
+  const bool of_this_rank = !fatal.ranks.empty() && fatal.ranks.front() == rank();
   switch (fatal.kind) {
     case FatalKind::peer_lost:
-      if (!fatal.ranks.empty() && fatal.ranks.front() == rank()) {
+      if (of_this_rank) {
         return std::make_exception_ptr(
             PeerLostError(rank(), "this rank has been given up by the others and must not go on: " + fatal.text));
       }
       [[fallthrough]];
     case FatalKind::peer_left:
-      if (fatal.kind == FatalKind::peer_left && !fatal.ranks.empty() && fatal.ranks.front() == rank()) {
-        return std::make_exception_ptr(UsageError("the Context of this rank has been shut down"));
-      }
+      if (of_this_rank) return std::make_exception_ptr(UsageError("the Context of this rank has been shut down"));
       return std::make_exception_ptr(PeerLostError(fatal.ranks.empty() ? -1 : fatal.ranks.front(), fatal.text));
     case FatalKind::timeout:
       return std::make_exception_ptr(TimeoutError(fatal.ranks, fatal.text));

@@ -251,8 +251,10 @@ class Meeting {
     if (ranks_.size() > 1) listener_.emplace(static_cast<int>(ranks_.size()));
   }
 
+  // Process, name of the listener, where it has a number, and that number, which nobody can guess.
   [[nodiscard]] std::string card() const {
-    return std::to_string(getpid()) + ' ' + (listener_ ? listener_->name() : std::string("-"));
+    return std::to_string(getpid()) + ' ' + (listener_ ? listener_->name() : std::string("-")) + ' ' +
+           std::to_string(reinterpret_cast<std::uintptr_t>(&number_)) + ' ' + std::to_string(number_);
   }
 
   std::vector<Peer> meet(const std::vector<std::string>& cards, const base::Deadline& deadline) {
@@ -260,9 +262,12 @@ class Meeting {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       std::istringstream text(cards[static_cast<std::size_t>(ranks_[r])]);
       pid_t pid = 0;
-      text >> pid >> names[r];
+      std::uintptr_t address = 0;
+      std::uint64_t number = 0;
+      text >> pid >> names[r] >> address >> number;
       peers_[r].process = PeerProcess(ranks_[r], pid);
       peers_[r].pid = pid;
+      all_read_ = all_read_ && reads(pid, std::bit_cast<const std::byte*>(address), number);
     }
     const auto self = static_cast<std::size_t>(local_rank_);
     for (std::size_t r = 0; r < self; ++r) {
@@ -274,8 +279,25 @@ class Meeting {
     }
     return std::move(peers_);
   }
+  // After meet(): whether the numbers of all ranks of this host could be read where they are. A process number may mean
+  // somebody else in another container. Others may read this rank's as long as this lives.
+  [[nodiscard]] bool all_read() const noexcept { return all_read_; }
 
  private:
+  static bool reads(pid_t process, const std::byte* from, std::uint64_t number) {
+    std::uint64_t found = 0;
+    try {
+      return read_memory_of(process, from, std::as_writable_bytes(std::span(&found, 1))) && found == number;
+    } catch (const BackendError&) {  // not allowed here
+      return false;
+    }
+  }
+
+  static std::uint64_t any_number() {
+    std::random_device random;
+    return std::uint64_t{random()} << 32 | random();
+  }
+
   // Takes any one caller, while waiting for `expected` in particular.
   void answer(std::size_t expected, const base::Deadline& deadline) {
     const PeerProcess& process = peers_[expected].process;
@@ -297,32 +319,14 @@ class Meeting {
   const std::vector<Rank>& ranks_;
   std::vector<Peer> peers_;
   std::optional<PeerListener> listener_;
+  std::uint64_t number_ = any_number();
+  bool all_read_ = true;
 };
 
-// Whether all ranks of this host have read a number from all of the others, which nobody can guess: a process number
-// may mean somebody else in another container.
-bool try_to_pull(cluster::Bootstrap& bootstrap, std::span<const Peer> peers) {
-  std::random_device random;
-  const std::uint64_t number = std::uint64_t{random()} << 32 | random();
-  const auto all =
-      bootstrap.allgather(std::to_string(reinterpret_cast<std::uintptr_t>(&number)) + ' ' + std::to_string(number));
+// Whether all ranks of this host say so; and nobody goes on before.
+bool all_agree(cluster::Bootstrap& bootstrap, bool yes) {
+  const auto verdicts = bootstrap.allgather(yes ? "yes" : "no");
   const std::vector<Rank>& ranks = bootstrap.local_ranks();
-  bool read = true;
-  for (std::size_t r = 0; r < peers.size() && read; ++r) {
-    std::istringstream text(all[static_cast<std::size_t>(ranks[r])]);
-    std::uintptr_t address = 0;
-    std::uint64_t expected = 0;
-    text >> address >> expected;
-    std::uint64_t found = 0;
-    try {
-      read = read_memory_of(peers[r].pid, std::bit_cast<const std::byte*>(address),
-                            std::as_writable_bytes(std::span(&found, 1))) &&
-             found == expected;
-    } catch (const BackendError&) {  // not allowed here
-      read = false;
-    }
-  }
-  const auto verdicts = bootstrap.allgather(read ? "yes" : "no");  // and `number` has been read by everybody
   return std::all_of(ranks.begin(), ranks.end(),
                      [&](Rank r) { return verdicts[static_cast<std::size_t>(r)] == "yes"; });
 }
@@ -336,7 +340,7 @@ std::unique_ptr<SharedMemory> make_process_shared_memory(cluster::Bootstrap& boo
   Meeting meeting(bootstrap);
   const auto cards = bootstrap.allgather(meeting.card());
   auto peers = meeting.meet(cards, base::Deadline(timeout));
-  const bool can_pull = try_to_pull(bootstrap, peers);
+  const bool can_pull = all_agree(bootstrap, meeting.all_read());
   return std::make_unique<ProcessSharedMemory>(bootstrap.placement().local_rank, std::move(peers), can_pull,
                                                std::move(available));
 }

@@ -139,6 +139,26 @@ TEST(TransportProcesses, MpiLeavesTheMemoryOfAnAbandonedReceiveAlone) {
   EXPECT_EQ(in, test::pattern(test::previous_of(*end), end->rank(), 2, size - 2));
 }
 
+std::vector<test::Bytes> messages_to_next(const transport::Transport& end, const std::vector<std::size_t>& sizes) {
+  std::vector<test::Bytes> messages;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    messages.push_back(test::pattern(end.rank(), test::next_of(end), static_cast<int>(i), sizes[i]));
+  }
+  return messages;
+}
+
+// All but the first message of the previous rank, and every byte of them.
+void expect_all_but_the_first(transport::Transport& end,
+                              const std::vector<std::unique_ptr<transport::Transfer>>& receives,
+                              const std::vector<std::size_t>& sizes, std::vector<test::Bytes>& in) {
+  for (std::size_t i = 1; i < sizes.size(); ++i) {
+    test::finish(end, *receives[i]);
+    ASSERT_EQ(receives[i]->size(), sizes[i]);
+    in[i].resize(sizes[i]);
+    EXPECT_EQ(in[i], test::pattern(test::previous_of(end), end.rank(), static_cast<int>(i), sizes[i])) << i;
+  }
+}
+
 // Pieces that come where another message was expected go where they belong.
 TEST(TransportProcesses, MpiSortsOutAMessageOfMorePiecesThanExpected) {
   telemetry::Counters counters;
@@ -146,22 +166,15 @@ TEST(TransportProcesses, MpiSortsOutAMessageOfMorePiecesThanExpected) {
   const auto end = transport::make_mpi_in_pieces(nullptr, counters, kPiece);
   const std::vector<std::size_t> sizes{3 * kPiece + 5, 50, kPiece - 1, kPiece, 7};
   const std::vector<std::size_t> room{kPiece, 60, kPiece, kPiece, kPiece + 9};
+  const std::vector<test::Bytes> out = messages_to_next(*end, sizes);
   std::vector<test::Bytes> in;
-  std::vector<test::Bytes> out;
   std::vector<std::unique_ptr<transport::Transfer>> transfers;
   for (const auto bytes : room) in.emplace_back(bytes);
   for (auto& memory : in) transfers.push_back(end->receive(test::previous_of(*end), 32, memory));
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    out.push_back(test::pattern(end->rank(), test::next_of(*end), static_cast<int>(i), sizes[i]));
-  }
   for (const auto& memory : out) transfers.push_back(end->send(test::next_of(*end), 32, memory));
   EXPECT_THROW(test::finish(*end, *transfers.front()), BackendError);
   for (std::size_t i = 1; i < transfers.size(); ++i) test::finish(*end, *transfers[i]);
-  for (std::size_t i = 1; i < sizes.size(); ++i) {
-    ASSERT_EQ(transfers[i]->size(), sizes[i]);
-    in[i].resize(sizes[i]);
-    EXPECT_EQ(in[i], test::pattern(test::previous_of(*end), end->rank(), static_cast<int>(i), sizes[i])) << i;
-  }
+  expect_all_but_the_first(*end, transfers, sizes, in);
 }
 
 // Where the first message has taken the places of those behind it, the last receive's buffer has a piece of another
@@ -171,14 +184,11 @@ TEST(TransportProcesses, MpiPutsNoPieceOverOneThatNobodyHasTaken) {
   constexpr std::size_t kPiece = 4096;
   const auto end = transport::make_mpi_in_pieces(nullptr, counters, kPiece);
   const std::vector<std::size_t> sizes{3 * kPiece + 5, 50, 60, 70, 80};
+  const std::vector<test::Bytes> out = messages_to_next(*end, sizes);
   std::vector<test::Bytes> in(sizes.size(), test::Bytes(kPiece));
-  std::vector<test::Bytes> out;
   std::vector<std::unique_ptr<transport::Transfer>> receives;
   std::vector<std::unique_ptr<transport::Transfer>> sends;
   for (auto& memory : in) receives.push_back(end->receive(test::previous_of(*end), 34, memory));
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    out.push_back(test::pattern(end->rank(), test::next_of(*end), static_cast<int>(i), sizes[i]));
-  }
   const auto send = [&](std::size_t i) { sends.push_back(end->send(test::next_of(*end), 34, out[i])); };
   const auto let_it_come = [] {
     for (int i = 0; i < 20; ++i) MPI_Barrier(MPI_COMM_WORLD);
@@ -188,12 +198,7 @@ TEST(TransportProcesses, MpiPutsNoPieceOverOneThatNobodyHasTaken) {
   EXPECT_THROW(test::finish(*end, *receives[0]), BackendError);
   for (std::size_t i = 1; i < sizes.size(); ++i) send(i);
   let_it_come();
-  for (std::size_t i = 1; i < sizes.size(); ++i) {
-    test::finish(*end, *receives[i]);
-    ASSERT_EQ(receives[i]->size(), sizes[i]);
-    in[i].resize(sizes[i]);
-    EXPECT_EQ(in[i], test::pattern(test::previous_of(*end), end->rank(), static_cast<int>(i), sizes[i])) << i;
-  }
+  expect_all_but_the_first(*end, receives, sizes, in);
   for (auto& sent : sends) test::finish(*end, *sent);
 }
 
