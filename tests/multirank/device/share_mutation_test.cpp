@@ -80,6 +80,7 @@ INSTANTIATE_TEST_SUITE_P(WaitsOfSums, ShareMutation,
 
 TEST_P(ShareMutation, IsFoundWhateverTheOrder) {
   const auto& [way, wait] = GetParam();
+  if (kThreadSanitized && way == TwoSteps::ring) GTEST_SKIP() << kRacesOnPurpose;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     const Found found = found_without(wait, way, seed);
     EXPECT_GT(found.left_out, 0);

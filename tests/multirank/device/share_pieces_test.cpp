@@ -117,6 +117,7 @@ TEST(SharePieces, EveryByteIsCarriedOnceForEachHost) {
 
 // Without it the bytes are sent that were there before.
 TEST(SharePiecesMutation, AHostThatDoesNotWaitForTheCopyOutIsFound) {
+  if (kThreadSanitized) GTEST_SKIP() << kRacesOnPurpose;
   for (std::uint64_t seed = 1; seed <= (kSanitized ? 2U : 8U); ++seed) {
     ShareTable table;
     table.hurry = true;

@@ -95,6 +95,7 @@ class ShareRingMutation : public testing::TestWithParam<SumTable::Of> {};
 INSTANTIATE_TEST_SUITE_P(Events, ShareRingMutation, testing::Values(SumTable::Of::sums, SumTable::Of::shares));
 
 TEST_P(ShareRingMutation, AHostThatSendsTooEarlyIsFound) {
+  if (kThreadSanitized) GTEST_SKIP() << kRacesOnPurpose;
   std::atomic<int> found = 0;
   for (std::uint64_t seed = 1; seed <= (kSanitized ? 2U : 8U); ++seed) {
     SumTable table;
