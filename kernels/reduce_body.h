@@ -59,6 +59,7 @@ struct Columns<0> {
 enum class Pass { plain, streaming, fetching };
 constexpr std::size_t kFarAhead = 2048;  // bytes
 constexpr std::size_t kCloseAhead = 512;
+constexpr std::size_t kFetchedFrom = 10 * 1024;  // what is shorter has come before this pays
 
 template <int fixed>
 KOLO_INLINE void fetch_ahead(const Columns<fixed>& columns, std::size_t at, std::size_t pack_bytes) {
@@ -67,6 +68,14 @@ KOLO_INLINE void fetch_ahead(const Columns<fixed>& columns, std::size_t at, std:
       fetch_to_write(columns.far[k] + at + line + kCloseAhead);
       fetch_to_write(columns.far[k] + at + line + kFarAhead);
     }
+  }
+}
+
+// What the first packs need, all at once.
+template <int fixed>
+KOLO_INLINE void fetch_first(const Columns<fixed>& columns) {
+  for (std::size_t at = 0; at < kFarAhead; at += kLine) {
+    for (int k = 0; k + 1 < fixed; ++k) fetch_to_write(columns.far[k] + at);
   }
 }
 
@@ -114,7 +123,8 @@ void reduce_all(const ReduceJob& job) {
     // Nothing beyond the end: that is another core's to write.
     constexpr std::size_t ahead = kFarAhead / sizeof(typename E::Storage);
     if constexpr (fixed > 0) {
-      if (job.near >= 0 && job.count > ahead) {
+      if (job.near >= 0 && job.count >= kFetchedFrom / sizeof(typename E::Storage)) {
+        fetch_first<fixed>(Columns<fixed>(job));
         done = reduce_packs<E, Op, S, fixed, Pass::fetching>(job, scaling, done, job.count - ahead);
       }
     }

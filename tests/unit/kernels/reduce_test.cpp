@@ -94,7 +94,7 @@ void check(const HostKernels& kernels, const Case& c) {
   }
   const ReduceJob job{in.data(),  out.data(),  c.inputs,    c.outputs,
                       c.count,    c.dtype,     c.op,        c.op == ReduceOp::average ? c.inputs : 1,
-                      c.prescale, c.postscale, c.streaming, static_cast<int>(c.count % 3) - 1};
+                      c.prescale, c.postscale, c.streaming, static_cast<int>(c.count % 3) - 1};  // near: 0, 1 or none
   std::vector<std::byte> expected(bytes);
   for (std::size_t i = 0; i < c.count; ++i) {
     is_floating(c.dtype) ? reference_float(job, i * size, &expected[i * size])
@@ -142,6 +142,18 @@ TEST_P(Reduce, EveryNumberOfInputsAndOutputs) {
             if (HasFatalFailure()) return;
           }
         }
+      }
+    }
+  }
+}
+
+// Long enough to be fetched ahead, if near: all but the first output, all but the second, none.
+TEST_P(Reduce, EveryPlaceToBeNear) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
+    for (const int ranks : {2, 4, 8}) {
+      for (const std::size_t count : {5122, 5123, 5124}) {
+        check(*GetParam(), {dtype, ReduceOp::sum, ranks, ranks, count, 4, 0, 1.0, 1.0, false, true});
+        if (HasFatalFailure()) return;
       }
     }
   }
