@@ -21,8 +21,9 @@ struct PerfOptions {
   DType dtype = DType::f32;
   ReduceOp op = ReduceOp::sum;
   bool registered = true;
-  int iterations = 0;  // 0: chosen by size
-  bool rests = false;  // before each operation, as measuring between hosts does
+  int iterations = 0;      // 0: chosen by size
+  bool rests = false;      // before each operation, as measuring between hosts does
+  bool one_clock = false;  // all ranks are on one host: they can begin at the same instant
 };
 
 // What one operation of so many bytes is preceded by.

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "base/cache_line.h"
 #include "collectives/direct_allreduce.h"
 
 namespace kolo::collectives {
@@ -31,12 +32,14 @@ class DirectMeeting {
       flags[w] = all;
     }
     here_ = 0;
+    base::own_line(&buffer_.control[rank_]->done);  // nobody looks at it before this rank's part is done
   }
 
   // This rank has read all that it reads and written all that it writes.
   void depart() {
     departed_ = true;
     buffer_.control[rank_]->done.store(sequence_, std::memory_order_release);
+    base::own_line(&buffer_.control[rank_]->arrived);  // everybody has seen it
   }
   [[nodiscard]] bool all_done() { return everybody(&DirectControl::done); }
 

@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <new>
 
+#include "base/cache_line.h"
 #include "kolo/error.h"
 
 namespace kolo::collectives {
@@ -90,11 +91,8 @@ bool LaneOperation::everybody() {
 
 // Fetches the first lines of the next step's lane for writing, while the caller is busy elsewhere.
 void LaneOperation::own_next_lane() {
-#ifdef __x86_64__
   const std::byte* lane = lanes_.lane(rank(), lanes_.next_step);
-  for (std::size_t line = 0; line <= kShortLines; ++line)
-    asm volatile("prefetchw %0" : : "m"(*(lane + line * kCacheLine)));
-#endif
+  for (std::size_t line = 0; line <= kShortLines; ++line) base::own_line(lane + line * kCacheLine);
 }
 
 bool LaneOperation::turn() {
