@@ -27,8 +27,4 @@ struct ReduceArguments {
 // do not take.
 void reduce(const ReduceArguments& arguments);
 
-// Whether `near` makes this processor faster. Two ranks, 128 KiB: on AMD Zen 5 it does, on Intel Sapphire Rapids, whose
-// own prefetching follows what other cores wrote, it takes a fifth longer (docs/performance.md).
-[[nodiscard]] bool fetching_ahead_pays() noexcept;
-
 }  // namespace kolo::kernels

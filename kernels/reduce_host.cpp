@@ -24,14 +24,6 @@ const HostKernels& host_kernels() noexcept {
   return *portable_kernels();
 }
 
-bool fetching_ahead_pays() noexcept {
-#if defined(__x86_64__)
-  return __builtin_cpu_is("intel") == 0;
-#else
-  return true;
-#endif
-}
-
 void reduce(const ReduceArguments& arguments) {
   check(arguments);
   if (arguments.count == 0 || arguments.outputs.empty()) return;

@@ -6,6 +6,7 @@
 
 #include "collectives/machine.h"
 #include "collectives/reduction.h"
+#include "kernels/processor.h"
 #include "transport/shared_memory.h"
 
 namespace kolo::collectives {
@@ -36,7 +37,7 @@ struct DirectTuning {
   std::size_t quantum = 256 * 1024;  // bytes reduced in one advance(), so that a caller in passing is not held up
   // Of all ranks' data together: up to here the peers' lines are fetched ahead; beyond, it disturbs what the hardware
   // does.
-  std::size_t fetching_up_to = kernels::fetching_ahead_pays() ? std::size_t{4} << 20 : 0;
+  std::size_t fetching_up_to = kernels::on_intel() ? 0 : std::size_t{4} << 20;
   std::size_t streaming_above = last_level_cache_bytes();  // of all ranks' data together
 
   // For `bytes` of each of `ranks` ranks, of which `rank` does the work.

@@ -17,7 +17,7 @@
 #include "comm/self_communicator.h"
 #include "comm/shared_buffer.h"
 #include "comm/validate.h"
-#include "kernels/reduce.h"
+#include "kernels/processor.h"
 #include "kolo/error.h"
 
 namespace kolo::comm {
@@ -188,7 +188,7 @@ class AlgorithmicCommunicator final : public GroupCommunicator {
 }  // namespace
 
 // Where lines that a peer wrote are better fetched ahead, lanes do so, and nothing is gained.
-std::size_t pulled_below_here() noexcept { return kernels::fetching_ahead_pays() ? 0 : std::size_t{48} << 20; }
+std::size_t pulled_below_here() noexcept { return kernels::on_intel() ? std::size_t{48} << 20 : 0; }
 
 std::unique_ptr<Communicator> make_algorithmic(const AlgorithmicParts& parts) {
   return std::make_unique<AlgorithmicCommunicator>(parts, surroundings_of(parts));
