@@ -75,10 +75,9 @@ class DirectAllreduce final : public QueuedMachine {
       const std::size_t count = std::min(piece_, slice_.end - next_);
       std::byte* base = buffer_.memory[static_cast<std::size_t>(rank_)];
       const auto offset = static_cast<std::size_t>(options_.data - base) + next_ * element_;
-      columns_.resize(size_);
-      for (std::size_t r = 0; r < size_; ++r) columns_[r] = buffer_.memory[r] + offset;
-      const std::span<const std::byte* const> inputs(columns_.data(), size_);
-      reduction_of(options_).run(inputs, columns_, count, stores_);
+      for (std::size_t r = 0; r < size_; ++r) buffer_.columns[r] = buffer_.memory[r] + offset;
+      const std::span<const std::byte* const> inputs(buffer_.columns.data(), size_);
+      reduction_of(options_).run(inputs, buffer_.columns, count, stores_);
       if (group().counters != nullptr) group().counters->bytes_reduced_shared.add(count * element_);
       next_ += count;
       group().moved = true;
@@ -100,7 +99,6 @@ class DirectAllreduce final : public QueuedMachine {
   Reduction::Stores stores_;
   Phase phase_ = Phase::publish;
   std::size_t next_ = 0;
-  std::vector<std::byte*> columns_;
 };
 
 }  // namespace

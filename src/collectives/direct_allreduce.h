@@ -31,10 +31,11 @@ struct DirectBuffer {
   std::size_t bytes = 0;
   std::uint64_t started = 0;  // operations begun by this rank
   TurnQueue queue;
+  std::vector<std::byte*> columns;  // for whose turn it is, so that small operations allocate nothing: one per rank
 };
 
 struct DirectTuning {
-  std::size_t quantum = 256 * 1024;  // bytes reduced in one advance(), so that a caller in passing is not held up
+  std::size_t quantum = 512 * 1024;  // bytes reduced in one advance(), so that a caller in passing is not held up
   // Of all ranks' data together: up to here the peers' lines are fetched ahead; beyond, it disturbs what the hardware
   // does.
   std::size_t fetching_up_to = kernels::on_intel() ? 0 : std::size_t{4} << 20;

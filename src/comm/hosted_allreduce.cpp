@@ -38,7 +38,7 @@ namespace {
 using namespace collectives;
 
 constexpr std::size_t kPiecesInFlight = 4;
-constexpr std::size_t kQuantumBytes = 256 * 1024;  // of local work in one advance(), as in the direct algorithm
+constexpr std::size_t kQuantumBytes = 256 * 1024;  // of local work in one advance(): messages wait meanwhile
 
 Reduction sum_of(const AllreduceOptions& options) {
   Reduction sum = partial_reduction(options.dtype, options.op);

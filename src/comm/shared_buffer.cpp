@@ -30,6 +30,7 @@ std::vector<std::unique_ptr<RegisteredBuffer>> allocate_shared_buffers(transport
       buffer->control.push_back(reinterpret_cast<DirectControl*>(slot.data() + offset));
       buffer->memory.push_back(slot.data() + offset + sizeof(DirectControl));
     }
+    buffer->columns.resize(buffer->memory.size());
     buffers.push_back(std::make_unique<SharedBuffer>(std::move(buffer), memory.local_rank()));
     offset += sizeof(DirectControl) + base::whole_lines(bytes);
   }
