@@ -13,6 +13,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "support"))
 from leftovers import Leftovers
+from terminals import terminal_pair
 
 PATIENCE = 60  # seconds for any job here
 
@@ -155,7 +156,7 @@ def reader_stalls(run, left):
 
 def terminal_stalls(run, left):
     """The same with a terminal, which takes a part of what it is given and waits for room. It stays as it was."""
-    other_end, terminal = os.openpty()
+    other_end, terminal = terminal_pair()
     command = [run.kolo, "run", "-n", "1", "--timeout", "2", "--grace", "0.5", "--", "sh", "-c", "seq 1 300000"]
     process = subprocess.Popen(command, stdout=terminal, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
                                env=left.environment, start_new_session=True)

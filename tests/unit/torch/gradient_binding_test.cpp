@@ -244,6 +244,18 @@ TEST_F(Binding, EachEvaluationOfAClosureIsARoundWithGradientsOrWithout) {
   EXPECT_EQ(rounds().size(), evaluations);
 }
 
+// As some do who leave a layer out of a step. That is no new round: other ranks may have taken nothing away.
+TEST_F(Binding, OneGradientTakenAwayAfterSynchronizeIsNotReducedAgain) {
+  wrap();
+  backward_both(1);
+  optimizer->synchronize();
+  a.mutable_grad() = at::Tensor();
+  optimizer->step();
+  EXPECT_EQ(rounds().size(), 1U);
+  EXPECT_THAT(values(a), ElementsAre(1, 2));
+  EXPECT_THAT(values(b), ElementsAre(2.5));
+}
+
 TEST_F(Binding, AStepLeftOutAfterSynchronizeIsNotTheNextOne) {
   wrap();
   for (const bool by_wrapper : {true, false}) {
