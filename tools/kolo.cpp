@@ -42,6 +42,13 @@ std::string explain(const CLI::App* app, const CLI::Error& error) {
 int main(int argc, char** argv) {
   // One for each rank, in its place, started by mpirun: not for people.
   if (argc > 3 && argv[1] == std::string_view("rank-shim")) return kolo::tools::run_rank_shim({argv + 3, argv + argc});
+  // mpirun's spelling, of an option that is kolo run's and not the program's behind it.
+  char np[] = "--np";
+  if (argc > 1 && argv[1] == std::string_view("run")) {
+    for (int i = 2; i < argc && argv[i] != std::string_view("--"); ++i) {
+      if (argv[i] == std::string_view("-np")) argv[i] = np;
+    }
+  }
   int status = 0;
   CLI::App app("kolo: synchronous data-parallel training for LibTorch programs", "kolo");
   app.set_version_flag("--version", "kolo " KOLO_VERSION);

@@ -123,7 +123,8 @@ RunOptions completed(RunOptions options, const Surroundings& surroundings) {
     }
   }
   if (options.ranks == 0 && !options.hosts.empty()) options.ranks = slots(parse_hosts(options.hosts));
-  if (options.ranks < 1) throw std::invalid_argument("how many ranks? -n N, or --hosts with their slots");
+  if (options.ranks < 1)
+    throw std::invalid_argument("-n N is missing, the number of ranks, or --hosts with their slots");
   if (!options.hosts.empty()) static_cast<void>(parse_hosts(options.hosts));  // throws
   const auto names = forwarded_names(options, surroundings);
   if (!options.interface.empty() && std::find(names.begin(), names.end(), kInterface) == names.end()) {

@@ -236,6 +236,7 @@ void Supervisor::say_farewell() {
 int run_rank_shim(const std::vector<std::string>& words) {
   try {
     if (words.empty()) throw std::runtime_error("no program");
+    base::set_environment("TERM", "dumb");  // lines that get a prefix have no cursor to move, nor colours
     return Supervisor(words).run();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "kolo: the supervisor of a rank: %s\n", error.what());

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <ostream>
 
@@ -11,6 +12,20 @@ namespace imagenet {
 namespace {
 
 const std::map<std::string, bool> kOnOff = {{"on", true}, {"off", false}};
+
+// Like CLI::CheckedTransformer, and says the names as a user types them.
+template <class T>
+CLI::Validator one_of(const std::map<std::string, T>& values) {
+  std::string names;
+  for (const auto& [name, value] : values) names += (names.empty() ? "" : "|") + name;
+  const auto check = [values, names](std::string& text) -> std::string {
+    const auto found = values.find(CLI::detail::to_lower(text));
+    if (found == values.end()) return "'" + text + "' is none of " + names;
+    text = std::to_string(static_cast<int>(found->second));
+    return {};
+  };
+  return {check, names};
+}
 
 void add_data(CLI::App& app, Options& o) {
   app.add_option("--data", o.data, "folder with train/ and val/, or synthetic:device|host|jpeg")->required();
@@ -31,25 +46,22 @@ void add_run(CLI::App& app, Options& o) {
   app.add_option("--val-batch", o.val_batch, "0: the same as --batch")->check(CLI::Range(0, 65536));
   app.add_option("--seed", o.seed);
   app.add_option("--threads", o.threads, "LibTorch threads a rank, 0: choose")->check(CLI::Range(0, 1024));
-  app.add_option("--sync", o.sync, "off: ranks train alone (for measuring)")
-      ->transform(CLI::CheckedTransformer(kOnOff, CLI::ignore_case));
+  app.add_option("--sync", o.sync, "off: ranks train alone (for measuring)")->transform(one_of(kOnOff));
   app.add_option("--shared-gradients", o.shared_gradients,
                  "reduce gradients where they lie (CPU; all ranks on one host, or each on one of its own); auto: where "
                  "that is so")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, SharedGradients>{
-              {"auto", SharedGradients::where_possible}, {"on", SharedGradients::on}, {"off", SharedGradients::off}},
-          CLI::ignore_case));
+      ->transform(one_of(std::map<std::string, SharedGradients>{
+          {"auto", SharedGradients::where_possible}, {"on", SharedGradients::on}, {"off", SharedGradients::off}}));
   app.add_option("--device", o.device, "cpu, or cuda: a GPU a rank")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, DeviceKind>{{"cpu", DeviceKind::cpu}, {"cuda", DeviceKind::cuda}}));
+      ->transform(one_of(std::map<std::string, DeviceKind>{{"cpu", DeviceKind::cpu}, {"cuda", DeviceKind::cuda}}));
   app.add_option("--amp", o.amp, "mixed precision: off, bf16, or fp16 with loss scaling")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, Amp>{{"off", Amp::off}, {"bf16", Amp::bf16}, {"fp16", Amp::fp16}}));
+      ->transform(one_of(std::map<std::string, Amp>{{"off", Amp::off}, {"bf16", Amp::bf16}, {"fp16", Amp::fp16}}));
   app.add_option("--memory-format", o.channels_last)
-      ->transform(CLI::CheckedTransformer(std::map<std::string, bool>{{"channels_last", true}, {"contiguous", false}}));
+      ->transform(one_of(std::map<std::string, bool>{{"channels_last", true}, {"contiguous", false}}));
   app.add_option("--json", o.json, "file for JSON lines");
-  app.add_option("--log-interval", o.log_interval, "steps between two reports")->check(CLI::Range(1, 1000000));
+  app.add_option("--log-interval", o.log_interval,
+                 "steps between two looks at the loss: JSON lines come then, and the console shows the latest")
+      ->check(CLI::Range(1, 1000000));
   app.add_option("--checkpoint-dir", o.checkpoint_dir, "where epoch ends are kept");
   app.add_option("--keep-checkpoints", o.keep_checkpoints, "the newest so many, 0: all")->check(CLI::Range(0, 1000000));
   app.add_option("--resume", o.resume, "a checkpoint, or a folder of them: the newest");
@@ -62,7 +74,7 @@ void add_recipe(CLI::App& app, Options& o) {
                                                            {"torch", OptimizerKind::torch}};
   app.add_option("--lr", o.lr, "for a global batch of 256, scaled linearly")->check(CLI::Range(1e-6, 1e6));
   app.add_option("--warmup-epochs", o.warmup_epochs, "unless given, at most --epochs")->check(CLI::Range(0.0, 1e6));
-  app.add_option("--schedule", o.schedule)->transform(CLI::CheckedTransformer(schedules));
+  app.add_option("--schedule", o.schedule)->transform(one_of(schedules));
   app.add_option("--milestones", o.milestones, "epochs of the step schedule")->delimiter(',');
   app.add_option("--momentum", o.momentum)->check(CLI::Range(0.0, 1.0));
   app.add_flag("--nesterov", o.nesterov);
@@ -71,12 +83,12 @@ void add_recipe(CLI::App& app, Options& o) {
   app.add_option("--label-smoothing", o.label_smoothing)->check(CLI::Range(0.0, 1.0));
   app.add_flag("--zero-init-residual", o.zero_init_residual, "start each block's last BatchNorm at 0");
   app.add_option("--optimizer", o.optimizer, "fused (kolo's SGD) or torch (torch::optim::SGD)")
-      ->transform(CLI::CheckedTransformer(optimizers));
+      ->transform(one_of(optimizers));
 }
 
 DataKind kind_of(const std::string& data) {
-  if (data.rfind("synthetic:", 0) != 0) return DataKind::folder;
-  const std::string kind = data.substr(10);
+  if (data.rfind("synthetic", 0) != 0 || std::filesystem::exists(data)) return DataKind::folder;
+  const std::string kind = data.substr(std::min<std::size_t>(10, data.size()));
   if (kind == "device") return DataKind::synthetic_device;
   if (kind == "host") return DataKind::synthetic_host;
   if (kind == "jpeg") return DataKind::synthetic_jpeg;

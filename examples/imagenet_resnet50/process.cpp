@@ -6,6 +6,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <string_view>
 
@@ -31,8 +33,9 @@ int usable_cores() {
   return CPU_COUNT(&set);
 }
 
-std::string binding_warning(int threads, int workers) {
-  if (usable_cores() > 1 || sysconf(_SC_NPROCESSORS_ONLN) <= 1 || threads + workers <= 1) return {};
+std::string binding_warning(int ranks, int threads, int workers) {
+  const long share = sysconf(_SC_NPROCESSORS_ONLN) / std::max(ranks, 1);
+  if (usable_cores() > 1 || share <= 1 || threads + workers <= 1) return {};
   return "this rank may use one core only, for " + std::to_string(threads) + " LibTorch and " +
          std::to_string(workers) +
          " loader threads: was it bound by its launcher? Pass --bind-to none to mpirun (--bind none to kolo run), "
@@ -40,7 +43,8 @@ std::string binding_warning(int threads, int workers) {
 }
 
 bool stdout_is_terminal() {
-  if (isatty(STDOUT_FILENO) == 0) return false;
+  const char* const kind = std::getenv("TERM");
+  if (isatty(STDOUT_FILENO) == 0 || kind == nullptr || std::string_view(kind) == "dumb") return false;
   winsize size{};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return true;
   // mpirun gives its ranks a pseudo-terminal without a size, wherever its own output goes: so that is what counts.

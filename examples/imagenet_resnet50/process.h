@@ -15,10 +15,11 @@ std::uint64_t minor_faults();
 // Cores this process may run on (its affinity mask, which mpirun's binding sets).
 int usable_cores();
 
-// A warning when mpirun has bound this rank, all its threads included, to one core; empty when all is well.
-std::string binding_warning(int threads, int workers);
+// A warning when mpirun has bound this rank, all its threads included, to one core, and that is not its share of the
+// host, on which there are so many ranks; empty when all is well.
+std::string binding_warning(int ranks, int threads, int workers);
 
-// Whether what is printed is read as it comes, seen through mpirun.
+// Whether what is printed is read as it comes, by a terminal with a cursor; seen through mpirun.
 bool stdout_is_terminal();
 
 }  // namespace imagenet

@@ -103,6 +103,8 @@ class Trainer {
   void update(StepRecord& record);
   // Whether the numbers of the step that is being taken are reported at once.
   [[nodiscard]] bool is_reported() const;
+  // The step of this epoch behind which it ends, or --steps does.
+  [[nodiscard]] std::int64_t last_step_in_epoch() const;
   void validate(EpochRecord& record);
   void warn_about_binding();
   void say_where_it_goes_on();
@@ -161,16 +163,16 @@ EpochRecord Trainer::train_epoch() {
     at::Tensor device_loss;
     StepRecord record = train_step(batch, totals, device_loss);
     record.data_ms = milliseconds(start, loaded);
-    if (is_reported()) wait_for(compute_.device);
+    const bool reported = is_reported();
+    if (reported) wait_for(compute_.device);
     record.step_ms = milliseconds(start, Clock::now());
     record.page_faults = static_cast<double>(minor_faults() - faults);
     log_.add(record, device_loss);
     ++position_.step;
     ++position_.step_in_epoch;
-    if (position_.step == 1 || position_.step_in_epoch % options_.log_interval == 0) log_.flush();
-    reporter_.position(position_.epoch, options_.epochs, position_.step_in_epoch, source_->steps());
+    if (reported) log_.flush();
+    reporter_.position(position_.epoch, options_.epochs, position_.step_in_epoch, last_step_in_epoch());
   }
-  log_.flush();
   EpochRecord record;
   record.seconds = milliseconds(epoch_start, Clock::now()) / 1000;
   std::vector<double> sums = totals.read();
@@ -184,8 +186,12 @@ EpochRecord Trainer::train_epoch() {
 
 bool Trainer::is_reported() const {
   const std::int64_t step = position_.step + 1, step_in_epoch = position_.step_in_epoch + 1;
-  return step == 1 || step == options_.steps || step_in_epoch % options_.log_interval == 0 ||
-         step_in_epoch == source_->steps();
+  return step == 1 || step_in_epoch % options_.log_interval == 0 || step_in_epoch == last_step_in_epoch();
+}
+
+std::int64_t Trainer::last_step_in_epoch() const {
+  const std::int64_t steps = source_->steps();
+  return options_.steps > 0 ? std::min(steps, position_.step_in_epoch + options_.steps - position_.step) : steps;
 }
 
 StepRecord Trainer::train_step(const Batch& batch, Totals& sums, at::Tensor& device_loss) {
@@ -256,7 +262,8 @@ void Trainer::validate(EpochRecord& record) {
 }
 
 void Trainer::warn_about_binding() {
-  for (const auto& warning : gather_texts(context_, binding_warning(options_.threads, options_.workers))) {
+  for (const auto& warning :
+       gather_texts(context_, binding_warning(context_.placement().local_size, options_.threads, options_.workers))) {
     if (warning.empty()) continue;
     reporter_.note("warning: " + warning);
     return;

@@ -66,10 +66,10 @@ def rank_of(text, rank):
 
 
 def normal(run, left):
-    result = run.job(left, "-n 3", "echo rank $OMPI_COMM_WORLD_RANK; echo complaint >&2")
+    result = run.job(left, "-np 3", "echo rank $OMPI_COMM_WORLD_RANK, $TERM; echo complaint >&2")
     problems = result.expect(0, r"3 ranks: 3 ok")
     for rank in range(3):
-        if rank_of(result.out, rank) != [f"rank {rank}"] or rank_of(result.err, rank) != ["complaint"]:
+        if rank_of(result.out, rank) != [f"rank {rank}, dumb"] or rank_of(result.err, rank) != ["complaint"]:
             problems.append(f"rank {rank} said {rank_of(result.out, rank)}, {rank_of(result.err, rank)}")
     return problems
 
