@@ -109,6 +109,7 @@ void run_perf(PerfArguments arguments) {
   std::ofstream json = open_json(*context, arguments.json);
   Communicator& communicator = context->communicator();
   options.one_clock = context->placement().cross_size == 1;
+  options.limit = context->config().timeout;
   const std::size_t most = options.operation == "barrier" ? 64 : options.max_bytes;
 
   const std::size_t sizes[] = {most};
@@ -129,7 +130,7 @@ void run_perf(PerfArguments arguments) {
 
   Report report(arguments, context->placement(), std::move(json));
   constexpr std::size_t kCopied = std::size_t{64} << 20;
-  report.head(options.max_bytes >= kCopied ? measure_copy_rate(communicator, kCopied) : 0);
+  report.head(options.max_bytes >= kCopied ? measure_copy_rate(communicator, kCopied, options.limit) : 0);
   measure_sizes(options, contenders, report);
   communicator.barrier(context->config().timeout);
   buffers.clear();

@@ -10,7 +10,8 @@ std::ofstream open_json(Context& context, const std::string& path) {
   std::ofstream file;
   if (path.empty()) return file;
   if (context.rank() == 0) file.open(path);
-  if (total(context.communicator(), file ? 0 : 1) != 0) throw UsageError("--json: cannot write " + path);
+  if (total(context.communicator(), file ? 0 : 1, context.config().timeout) != 0)
+    throw UsageError("--json: cannot write " + path);
   return file;
 }
 

@@ -13,19 +13,19 @@
 namespace kolo::tools {
 namespace {
 
-constexpr std::chrono::minutes kLimit{5};
+using Limit = std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 double microseconds(Clock::duration duration) { return std::chrono::duration<double, std::micro>(duration).count(); }
 
 // The largest of all ranks' values, each by itself.
-std::vector<double> slowest(Communicator& communicator, std::vector<double> mine) {
+std::vector<double> slowest(Communicator& communicator, std::vector<double> mine, Limit limit) {
   AllreduceOptions options;
   options.data = reinterpret_cast<std::byte*>(mine.data());
   options.count = mine.size();
   options.dtype = DType::f64;
   options.op = ReduceOp::max;
-  communicator.allreduce(options, kLimit);
+  communicator.allreduce(options, limit);
   return mine;
 }
 
@@ -33,8 +33,8 @@ std::vector<double> slowest(Communicator& communicator, std::vector<double> mine
 // as far apart as a message takes to arrive, and those that left first would then wait for the others inside of what is
 // measured. See Hunold and Carpen-Amarie, "Reproducible MPI benchmarking is still not as easy as you think", IEEE TPDS
 // 27 (12), 2016.
-void start_together(Communicator& communicator, bool one_clock) {
-  if (!one_clock) return communicator.barrier(kLimit);
+void start_together(Communicator& communicator, bool one_clock, Limit limit) {
+  if (!one_clock) return communicator.barrier(limit);
   constexpr std::chrono::microseconds kLead{5};  // everybody has heard by then
   Clock::rep instant = (Clock::now() + kLead).time_since_epoch().count();
   AllreduceOptions options;
@@ -42,7 +42,7 @@ void start_together(Communicator& communicator, bool one_clock) {
   options.count = 1;
   options.dtype = DType::i64;
   options.op = ReduceOp::max;
-  communicator.allreduce(options, kLimit);
+  communicator.allreduce(options, limit);
   const auto latest = Clock::now() + 2 * kLead;  // containers may have been given clocks of their own
   for (auto now = Clock::now(); now.time_since_epoch().count() < instant && now < latest; now = Clock::now()) {
   }
@@ -83,11 +83,14 @@ class Trial {
   void run() {
     Communicator& communicator = *contender_.communicator;
     const std::string& operation = options_.operation;
-    if (operation == "allreduce") return communicator.allreduce(allreduce(), kLimit);
-    if (operation == "barrier") return communicator.barrier(kLimit);
-    if (operation == "broadcast") return communicator.broadcast({contender_.data, count_ * element_, 0}, kLimit);
-    if (operation == "allgather") return communicator.allgather({contender_.input, counts_, contender_.data}, kLimit);
-    communicator.reduce_scatter({contender_.input, counts_, contender_.data, options_.dtype, options_.op}, kLimit);
+    if (operation == "allreduce") return communicator.allreduce(allreduce(), options_.limit);
+    if (operation == "barrier") return communicator.barrier(options_.limit);
+    if (operation == "broadcast")
+      return communicator.broadcast({contender_.data, count_ * element_, 0}, options_.limit);
+    if (operation == "allgather")
+      return communicator.allgather({contender_.input, counts_, contender_.data}, options_.limit);
+    communicator.reduce_scatter({contender_.input, counts_, contender_.data, options_.dtype, options_.op},
+                                options_.limit);
   }
 
   [[nodiscard]] AllreduceOptions allreduce() const {
@@ -159,7 +162,7 @@ Measured summarize(const PerfOptions& options, const Trial& trial, const Contend
   }
   result.count = trial.count();
   result.bytes = trial.count() * size_of(options.dtype);
-  times = slowest(communicator, std::move(times));
+  times = slowest(communicator, std::move(times), options.limit);
   std::sort(times.begin(), times.end());
   result.p50_us = times[times.size() / 2];
   result.p99_us = times[(times.size() - 1) * 99 / 100];
@@ -181,13 +184,13 @@ constexpr std::pair<Algorithm, std::string_view> kNames[] = {
 
 }  // namespace
 
-std::size_t total(Communicator& communicator, std::size_t mine) {
+std::size_t total(Communicator& communicator, std::size_t mine, std::chrono::milliseconds limit) {
   auto sum = static_cast<std::int64_t>(mine);
   AllreduceOptions options;
   options.data = reinterpret_cast<std::byte*>(&sum);
   options.count = 1;
   options.dtype = DType::i64;
-  communicator.allreduce(options, kLimit);
+  communicator.allreduce(options, limit);
   return static_cast<std::size_t>(sum);
 }
 
@@ -232,36 +235,36 @@ std::vector<Measured> measure(const PerfOptions& options, std::span<const Conten
     for (const std::size_t c : base::turns_of_trial(trials.size(), static_cast<std::uint32_t>(i + warmup))) {
       std::this_thread::sleep_for(rest_before(options, bytes));
       trials[c].prepare(i + warmup);
-      start_together(*contenders[c].communicator, options.one_clock);
+      start_together(*contenders[c].communicator, options.one_clock, options.limit);
       const auto start = Clock::now();
       trials[c].run();
       const auto end = Clock::now();
       if (i >= 0) times[c].push_back(microseconds(end - start));
       // Where ranks share a core, looking at the result must not delay those who are still reducing.
-      contenders[c].communicator->barrier(kLimit);
+      contenders[c].communicator->barrier(options.limit);
       wrong[c] += trials[c].wrong(i + warmup);
     }
   }
   std::vector<Measured> results;
   for (std::size_t c = 0; c < trials.size(); ++c) {
     results.push_back(summarize(options, trials[c], contenders[c], std::move(times[c])));
-    results.back().wrong = total(*contenders[c].communicator, wrong[c]);
+    results.back().wrong = total(*contenders[c].communicator, wrong[c], options.limit);
   }
   return results;
 }
 
-double measure_copy_rate(Communicator& communicator, std::size_t bytes) {
+double measure_copy_rate(Communicator& communicator, std::size_t bytes, std::chrono::milliseconds limit) {
   std::vector<std::byte> from(bytes, std::byte{1});
   std::vector<std::byte> to(bytes);
   std::vector<double> times;
   for (int i = 0; i < 8; ++i) {
-    communicator.barrier(kLimit);
+    communicator.barrier(limit);
     const auto start = Clock::now();
     streaming_copy(to.data(), from.data(), bytes);
-    communicator.barrier(kLimit);
+    communicator.barrier(limit);
     times.push_back(microseconds(Clock::now() - start));
   }
-  times = slowest(communicator, std::move(times));
+  times = slowest(communicator, std::move(times), limit);
   std::sort(times.begin(), times.end());
   return 2.0 * static_cast<double>(bytes) * communicator.size() / times[times.size() / 2] / 1e3;
 }

@@ -24,6 +24,7 @@ struct PerfOptions {
   int iterations = 0;      // 0: chosen by size
   bool rests = false;      // before each operation, as measuring between hosts does
   bool one_clock = false;  // all ranks are on one host: they can begin at the same instant
+  std::chrono::milliseconds limit{std::chrono::minutes(5)};  // of every wait for the other ranks
 };
 
 // What one operation of so many bytes is preceded by.
@@ -59,7 +60,7 @@ struct AlignedMemory {
 void check_sizes(const PerfOptions& options);
 
 // The sum of all ranks' numbers. Collective.
-[[nodiscard]] std::size_t total(Communicator& communicator, std::size_t mine);
+[[nodiscard]] std::size_t total(Communicator& communicator, std::size_t mine, std::chrono::milliseconds limit);
 
 // Over all iterations, each taken as long as its slowest rank took.
 struct Measured {
@@ -80,6 +81,6 @@ struct Measured {
                                             std::size_t bytes);
 // GB/s of memory traffic (read and written) of all ranks together while all copy `bytes` with non-temporal stores.
 // Collective.
-[[nodiscard]] double measure_copy_rate(Communicator& communicator, std::size_t bytes);
+[[nodiscard]] double measure_copy_rate(Communicator& communicator, std::size_t bytes, std::chrono::milliseconds limit);
 
 }  // namespace kolo::tools

@@ -216,6 +216,7 @@ void run_sweep(SweepArguments arguments) {
   if (context->size() == 1) throw UsageError("kolo perf sweep: a group of one rank has nothing to choose; use mpirun");
   options.rests = context->placement().cross_size > 1;
   options.one_clock = !options.rests;
+  options.limit = context->config().timeout;
   std::ofstream json = open_json(*context, arguments.json);
   Communicator& communicator = context->communicator();
   const std::size_t most = options.max_bytes;

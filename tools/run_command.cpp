@@ -100,7 +100,7 @@ void add_run_command(CLI::App& app, int& status) {
     try {
       status = start(*options);
     } catch (const std::invalid_argument& error) {
-      throw CLI::ValidationError("run", error.what());
+      throw CLI::ValidationError(error.what(), CLI::ExitCodes::ValidationError);
     }
   });
 }

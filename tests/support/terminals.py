@@ -24,6 +24,6 @@ def terminal_pair():
         try:
             other_end = os.open(f"{folder}/ptmx", os.O_RDWR | os.O_NOCTTY)
             fcntl.ioctl(other_end, TIOCSPTLCK, struct.pack("i", 0))
-            return other_end, fcntl.ioctl(other_end, TIOCGPTPEER, os.O_RDWR | os.O_NOCTTY)
+            return other_end, fcntl.ioctl(other_end, TIOCGPTPEER, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
         finally:
             libc.umount2(folder.encode(), MNT_DETACH)
