@@ -30,7 +30,7 @@ Forwarded to all ranks: KOLO_*, OMP_NUM_THREADS, and what --env names. This prog
 on all hosts, as the ranks' program must.)";
 
 void add_options(CLI::App& run, RunOptions& options) {
-  run.add_option("-n,--np,--ranks", options.ranks, "Number of ranks; default: the slots of --hosts")
+  run.add_option("-n,--ranks,--np", options.ranks, "Number of ranks; default: the slots of --hosts")
       ->check(CLI::Range(1, 1000000))
       ->type_name("N");
   run.add_option("--hosts", options.hosts, "Where, and how many ranks on each; default: all here")
