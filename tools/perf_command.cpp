@@ -108,7 +108,7 @@ void run_perf(PerfArguments arguments) {
   const auto context = Context::create();
   std::ofstream json = open_json(*context, arguments.json);
   Communicator& communicator = context->communicator();
-  options.one_clock = context->placement().cross_size == 1;
+  options.one_clock = can_begin_together(context->placement());
   options.limit = context->config().timeout;
   const std::size_t most = options.operation == "barrier" ? 64 : options.max_bytes;
 

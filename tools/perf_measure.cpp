@@ -220,6 +220,10 @@ void check_sizes(const PerfOptions& options) {
                    std::to_string(options.max_bytes));
 }
 
+bool can_begin_together(const Placement& placement) {
+  return placement.cross_size == 1 && placement.size <= static_cast<int>(std::thread::hardware_concurrency());
+}
+
 std::chrono::microseconds rest_before(const PerfOptions& options, std::size_t bytes) {
   return options.rests ? base::rest_before_trial(bytes) : std::chrono::microseconds(0);
 }

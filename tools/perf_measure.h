@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kolo/communicator.h"
+#include "kolo/context.h"
 #include "kolo/types.h"
 
 namespace kolo::tools {
@@ -21,12 +22,15 @@ struct PerfOptions {
   DType dtype = DType::f32;
   ReduceOp op = ReduceOp::sum;
   bool registered = true;
-  int iterations = 0;      // 0: chosen by size
-  bool rests = false;      // before each operation, as measuring between hosts does
-  bool one_clock = false;  // all ranks are on one host: they can begin at the same instant
+  int iterations = 0;                                        // 0: chosen by size
+  bool rests = false;                                        // before each operation, as measuring between hosts does
+  bool one_clock = false;                                    // see can_begin_together()
   std::chrono::milliseconds limit{std::chrono::minutes(5)};  // of every wait for the other ranks
 };
 
+// Whether ranks can begin at the same instant: all are on one host, with a core each. Of two that share a core one
+// would hold it until then.
+[[nodiscard]] bool can_begin_together(const Placement& placement);
 // What one operation of so many bytes is preceded by.
 [[nodiscard]] std::chrono::microseconds rest_before(const PerfOptions& options, std::size_t bytes);
 

@@ -215,7 +215,7 @@ void run_sweep(SweepArguments arguments) {
   const auto context = Context::create();
   if (context->size() == 1) throw UsageError("kolo perf sweep: a group of one rank has nothing to choose; use mpirun");
   options.rests = context->placement().cross_size > 1;
-  options.one_clock = !options.rests;
+  options.one_clock = can_begin_together(context->placement());
   options.limit = context->config().timeout;
   std::ofstream json = open_json(*context, arguments.json);
   Communicator& communicator = context->communicator();

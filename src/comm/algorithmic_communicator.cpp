@@ -144,13 +144,15 @@ class AlgorithmicCommunicator final : public GroupCommunicator {
   }
 
  private:
-  // A look at a network costs more than yielding, and whoever is to answer may wait for this core.
+  // A look at a network costs more than yielding, and whoever is to answer may wait for this core: in shared memory for
+  // certain, where there are more ranks than cores.
   static Waiting waiting(const AlgorithmicParts& parts, const Surroundings& surroundings) {
     const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
     const bool alone = surroundings.shared_memory && static_cast<unsigned>(surroundings.size) <= cores;
+    const bool shares_cores = surroundings.shared_memory && !alone;
     return {.in_shared_memory = surroundings.shared_memory,
             .far_away = !surroundings.shared_memory,
-            .spin_iterations = alone ? parts.spin_iterations : std::min(parts.spin_iterations, 50)};
+            .spin_iterations = alone ? parts.spin_iterations : std::min(parts.spin_iterations, shares_cores ? 4 : 50)};
   }
   [[nodiscard]] bool shared_memory() const noexcept { return chooser_.surroundings().shared_memory; }
 
