@@ -204,17 +204,6 @@ KOLO_INLINE void fence_streaming() {
 #endif
 }
 
-// Asks for the line that will be needed, to be written to: it leaves another core's cache once instead of twice, for
-// the load and again for the store. Written out, because compilers emit it only where the target flags name it; every
-// 64-bit x86 processor takes it.
-KOLO_INLINE void fetch_to_write(const std::byte* line) {
-#if defined(__x86_64__)
-  asm volatile("prefetchw %0" : : "m"(*line));
-#else
-  __builtin_prefetch(line, 1);
-#endif
-}
-
 // How many elements to do one by one until `to` is on a line; `count` if it never is.
 KOLO_INLINE std::size_t elements_to_line(const std::byte* to, std::size_t element_bytes, std::size_t count) {
   const std::size_t past = (std::size_t)to % kLine;

@@ -11,6 +11,7 @@
 // What other cores wrote last is fetched ahead, twice: far ahead for when it comes from a distant cache (the hardware's
 // own prefetching stops at every page), and close by for when the line has since left the first-level cache again. Both
 // distances were measured, on neighbouring cores and on cores of different cache groups. Only for 2, 4 and 8 ranks.
+#include "base/cache_line.h"
 #include "kernels/host_kernels.h"
 #include "kernels/host_vector.h"
 #include "kernels/reduce_operators.h"
@@ -61,12 +62,14 @@ constexpr std::size_t kFarAhead = 2048;  // bytes
 constexpr std::size_t kCloseAhead = 512;
 constexpr std::size_t kFetchedFrom = 10 * 1024;  // what is shorter has come before this pays
 
+// To be written to: a line then leaves another core's cache once instead of twice, for the load and again for the
+// store.
 template <int fixed>
 KOLO_INLINE void fetch_ahead(const Columns<fixed>& columns, std::size_t at, std::size_t pack_bytes) {
   for (int k = 0; k + 1 < fixed; ++k) {
     for (std::size_t line = 0; line < pack_bytes; line += kLine) {
-      fetch_to_write(columns.far[k] + at + line + kCloseAhead);
-      fetch_to_write(columns.far[k] + at + line + kFarAhead);
+      base::own_line(columns.far[k] + at + line + kCloseAhead);
+      base::own_line(columns.far[k] + at + line + kFarAhead);
     }
   }
 }
@@ -75,7 +78,7 @@ KOLO_INLINE void fetch_ahead(const Columns<fixed>& columns, std::size_t at, std:
 template <int fixed>
 KOLO_INLINE void fetch_first(const Columns<fixed>& columns) {
   for (std::size_t at = 0; at < kFarAhead; at += kLine) {
-    for (int k = 0; k + 1 < fixed; ++k) fetch_to_write(columns.far[k] + at);
+    for (int k = 0; k + 1 < fixed; ++k) base::own_line(columns.far[k] + at);
   }
 }
 

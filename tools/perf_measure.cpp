@@ -18,14 +18,19 @@ using Clock = std::chrono::steady_clock;
 
 double microseconds(Clock::duration duration) { return std::chrono::duration<double, std::micro>(duration).count(); }
 
-// The largest of all ranks' values, each by itself.
-std::vector<double> slowest(Communicator& communicator, std::vector<double> mine, Limit limit) {
+// All ranks' values, each by itself, in place.
+template <class T>
+void combine(Communicator& communicator, std::span<T> values, DType dtype, ReduceOp op, Limit limit) {
   AllreduceOptions options;
-  options.data = reinterpret_cast<std::byte*>(mine.data());
-  options.count = mine.size();
-  options.dtype = DType::f64;
-  options.op = ReduceOp::max;
+  options.data = reinterpret_cast<std::byte*>(values.data());
+  options.count = values.size();
+  options.dtype = dtype;
+  options.op = op;
   communicator.allreduce(options, limit);
+}
+
+std::vector<double> slowest(Communicator& communicator, std::vector<double> mine, Limit limit) {
+  combine(communicator, std::span(mine), DType::f64, ReduceOp::max, limit);
   return mine;
 }
 
@@ -37,12 +42,7 @@ void start_together(Communicator& communicator, bool one_clock, Limit limit) {
   if (!one_clock) return communicator.barrier(limit);
   constexpr std::chrono::microseconds kLead{5};  // everybody has heard by then
   Clock::rep instant = (Clock::now() + kLead).time_since_epoch().count();
-  AllreduceOptions options;
-  options.data = reinterpret_cast<std::byte*>(&instant);
-  options.count = 1;
-  options.dtype = DType::i64;
-  options.op = ReduceOp::max;
-  communicator.allreduce(options, limit);
+  combine(communicator, std::span(&instant, 1), DType::i64, ReduceOp::max, limit);
   const auto latest = Clock::now() + 2 * kLead;  // containers may have been given clocks of their own
   for (auto now = Clock::now(); now.time_since_epoch().count() < instant && now < latest; now = Clock::now()) {
   }
@@ -186,11 +186,7 @@ constexpr std::pair<Algorithm, std::string_view> kNames[] = {
 
 std::size_t total(Communicator& communicator, std::size_t mine, std::chrono::milliseconds limit) {
   auto sum = static_cast<std::int64_t>(mine);
-  AllreduceOptions options;
-  options.data = reinterpret_cast<std::byte*>(&sum);
-  options.count = 1;
-  options.dtype = DType::i64;
-  communicator.allreduce(options, limit);
+  combine(communicator, std::span(&sum, 1), DType::i64, ReduceOp::sum, limit);
   return static_cast<std::size_t>(sum);
 }
 

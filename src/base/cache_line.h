@@ -12,11 +12,13 @@ inline constexpr std::size_t kCacheLine = 64;
 }
 
 // Has a line brought to this core to be written to, while the caller goes on: a later store need not wait for other
-// cores to give it up. (Written out, because compilers emit it only where the target flags name it; every 64-bit x86
-// processor takes it. Elsewhere nothing is done.)
-inline void own_line([[maybe_unused]] const void* line) noexcept {
+// cores to give it up. Written out for x86, because compilers emit it only where the target flags name it; every 64-bit
+// processor takes it. Always inlined, so that a file compiled for one processor lends its copy to no other.
+[[gnu::always_inline]] inline void own_line(const void* line) noexcept {
 #if defined(__x86_64__)
   asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
+#else
+  __builtin_prefetch(line, 1);
 #endif
 }
 

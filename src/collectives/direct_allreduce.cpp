@@ -73,11 +73,9 @@ class DirectAllreduce final : public QueuedMachine {
   bool reduce_piece() {
     if (next_ < slice_.end) {
       const std::size_t count = std::min(piece_, slice_.end - next_);
-      std::byte* base = buffer_.memory[static_cast<std::size_t>(rank_)];
-      const auto offset = static_cast<std::size_t>(options_.data - base) + next_ * element_;
-      for (std::size_t r = 0; r < size_; ++r) buffer_.columns[r] = buffer_.memory[r] + offset;
-      const std::span<const std::byte* const> inputs(buffer_.columns.data(), size_);
-      reduction_of(options_).run(inputs, buffer_.columns, count, stores_);
+      const auto outputs = buffer_.columns_at(static_cast<std::size_t>(rank_), options_.data, next_ * element_);
+      const std::span<const std::byte* const> inputs(outputs.data(), outputs.size());
+      reduction_of(options_).run(inputs, outputs, count, stores_);
       if (group().counters != nullptr) group().counters->bytes_reduced_shared.add(count * element_);
       next_ += count;
       group().moved = true;

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "collectives/machine.h"
@@ -31,7 +32,14 @@ struct DirectBuffer {
   std::size_t bytes = 0;
   std::uint64_t started = 0;  // operations begun by this rank
   TurnQueue queue;
-  std::vector<std::byte*> columns;  // for whose turn it is, so that small operations allocate nothing: one per rank
+  std::vector<std::byte*> columns;  // room for columns_at(), so that small operations allocate nothing
+
+  // What lies at all ranks where `local` of this one's does, `bytes` further on. Valid until the next call.
+  [[nodiscard]] std::span<std::byte* const> columns_at(std::size_t rank, const std::byte* local, std::size_t bytes) {
+    const auto offset = static_cast<std::size_t>(local - memory[rank]) + bytes;
+    for (std::size_t r = 0; r < memory.size(); ++r) columns[r] = memory[r] + offset;
+    return columns;
+  }
 };
 
 struct DirectTuning {

@@ -148,11 +148,11 @@ class AlgorithmicCommunicator final : public GroupCommunicator {
   // certain, where there are more ranks than cores.
   static Waiting waiting(const AlgorithmicParts& parts, const Surroundings& surroundings) {
     const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
-    const bool alone = surroundings.shared_memory && static_cast<unsigned>(surroundings.size) <= cores;
-    const bool shares_cores = surroundings.shared_memory && !alone;
+    const bool crowded = static_cast<unsigned>(surroundings.size) > cores;
+    const int most = !surroundings.shared_memory ? 50 : crowded ? 4 : parts.spin_iterations;
     return {.in_shared_memory = surroundings.shared_memory,
             .far_away = !surroundings.shared_memory,
-            .spin_iterations = alone ? parts.spin_iterations : std::min(parts.spin_iterations, shares_cores ? 4 : 50)};
+            .spin_iterations = std::min(most, parts.spin_iterations)};
   }
   [[nodiscard]] bool shared_memory() const noexcept { return chooser_.surroundings().shared_memory; }
 

@@ -78,8 +78,7 @@ HostedAllreduce::HostedAllreduce(HierarchyPtr hierarchy, std::shared_ptr<DirectB
       piece_(kPieceBytes / wire_element_),
       quantum_(kQuantumBytes / wire_element_),
       count_((slice_.size() + piece_ - 1) / piece_),
-      pieces_(std::min(count_, kPiecesInFlight)),
-      columns_(buffer_->memory.size()) {}
+      pieces_(std::min(count_, kPiecesInFlight)) {}
 
 HostedAllreduce::~HostedAllreduce() {
   if (scratch_ == nullptr) return;
@@ -181,10 +180,7 @@ std::unique_ptr<Operation> HostedAllreduce::travel(std::byte* data, std::size_t 
 }
 
 std::span<std::byte* const> HostedAllreduce::columns(std::size_t element) {
-  const std::byte* own = buffer_->memory[hierarchy_->local()];
-  const auto offset = static_cast<std::size_t>(options_.data - own) + element * element_;
-  for (std::size_t r = 0; r < columns_.size(); ++r) columns_[r] = buffer_->memory[r] + offset;
-  return columns_;
+  return buffer_->columns_at(hierarchy_->local(), options_.data, element * element_);
 }
 
 void HostedAllreduce::reduce_quantum(Piece& piece) {

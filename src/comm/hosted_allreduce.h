@@ -77,7 +77,6 @@ class HostedAllreduce {
   std::unique_ptr<PrivateBuffer> scratch_;
   std::unique_ptr<Operation> flags_travel_;  // flags that travel alone, ahead of several pieces
   bool flags_known_ = false;                 // over all hosts
-  std::vector<std::byte*> columns_;
   std::vector<std::int64_t> wide_column_;
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include "engine/group_failure.h"
 #include "engine/ready_list.h"
@@ -18,9 +17,7 @@ constexpr std::size_t kAlignment = 64;
 // On Intel's processors results of more bytes than a core keeps near itself are copied to their callers past its
 // caches: the first of them would be pushed out by the last in any case, and a line that is written whole need not be
 // read before. On others one core stores faster through them.
-std::size_t copied_through_caches() {
-  return kernels::on_intel() ? std::size_t{4} << 20 : std::numeric_limits<std::size_t>::max();
-}
+constexpr std::size_t kCopiedThroughCaches = std::size_t{4} << 20;
 
 std::size_t bytes_of(const Request& request) { return payload_bytes(signature_of(request)); }
 
@@ -185,7 +182,7 @@ void NamedExecutor::start_allgather(Running& running, const Item& item) {
 void NamedExecutor::complete_allreduce(Running& running) {
   const auto memory = running.slab->buffer->data();
   const auto& last = running.pending.back().request;
-  const bool past_caches = running.offsets.back() + bytes_of(last) > copied_through_caches();
+  const bool past_caches = kernels::on_intel() && running.offsets.back() + bytes_of(last) > kCopiedThroughCaches;
   for (std::size_t i = 0; i < running.pending.size(); ++i) {
     auto& [request, work] = running.pending[i];
     const auto result = memory.subspan(running.offsets[i], bytes_of(request));
