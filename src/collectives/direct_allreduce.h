@@ -34,9 +34,9 @@ struct DirectBuffer {
   TurnQueue queue;
   std::vector<std::byte*> columns;  // room for columns_at(), so that small operations allocate nothing
 
-  // What lies at all ranks where `local` of this one's does, `bytes` further on. Valid until the next call.
-  [[nodiscard]] std::span<std::byte* const> columns_at(std::size_t rank, const std::byte* local, std::size_t bytes) {
-    const auto offset = static_cast<std::size_t>(local - memory[rank]) + bytes;
+  // What lies at all ranks where `local` of this one's does, `ahead` bytes further on. Valid until the next call.
+  [[nodiscard]] std::span<std::byte* const> columns_at(std::size_t rank, const std::byte* local, std::size_t ahead) {
+    const auto offset = static_cast<std::size_t>(local - memory[rank]) + ahead;
     for (std::size_t r = 0; r < memory.size(); ++r) columns[r] = memory[r] + offset;
     return columns;
   }

@@ -7,13 +7,19 @@
 
 namespace kolo::collectives {
 
-void Group::look_after_peers() {
+std::uint64_t Group::begin() {
+  if (calls) calls->begin();
+  return started++;
+}
+
+bool Group::look_after_peers() {
   constexpr unsigned kLooksPerClock = 16;  // reading the clock costs more than looking at a flag
-  if (++looks_ % kLooksPerClock != 0) return;
+  if (++looks_ % kLooksPerClock != 0) return false;
   const auto now = std::chrono::steady_clock::now();
-  if (now - last_look_ < std::chrono::milliseconds(1)) return;
+  if (now - last_look_ < std::chrono::milliseconds(1)) return false;
   last_look_ = now;
   transport->check_peers();
+  return true;
 }
 
 void Group::advance_all() noexcept {
@@ -27,16 +33,23 @@ void Group::advance_all() noexcept {
   }
 }
 
-Machine::Machine(std::shared_ptr<Group> group) : group_(std::move(group)), number_(group_->started++) {
+Machine::Machine(std::shared_ptr<Group> group) : group_(std::move(group)), number_(group_->begin()) {
   group_->pending.push_back(this);
 }
 
-Machine::~Machine() { leave(); }
+Machine::~Machine() {
+  if (!complete_ && !error_) abandon();
+  leave();
+}
 
 void Machine::leave() noexcept {
   auto& pending = group_->pending;
   const auto found = std::find(pending.rbegin(), pending.rend(), this);
   if (found != pending.rend()) pending.erase(std::next(found).base());
+}
+
+void Machine::abandon() noexcept {
+  if (group_->calls) group_->calls->abandon(number_);
 }
 
 void Machine::finish() noexcept {
@@ -46,6 +59,7 @@ void Machine::finish() noexcept {
 
 void Machine::fail(std::exception_ptr error) noexcept {
   error_ = std::move(error);
+  abandon();
   leave();
 }
 
@@ -57,7 +71,7 @@ bool Machine::advance() {
       if (!complete_) finish();
       return true;
     }
-    group_->look_after_peers();
+    if (group_->look_after_peers() && group_->calls) group_->calls->check(number_);
     return false;
   } catch (...) {
     fail(std::current_exception());

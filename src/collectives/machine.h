@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/call_limit.h"
 #include "kolo/communicator.h"
 #include "telemetry/counters.h"
 #include "transport/transport.h"
@@ -21,12 +22,16 @@ struct Group {
   telemetry::Counters* counters = nullptr;    // borrowed; may be null
   std::vector<Machine*> pending;              // started and not complete, in the order of their start
   std::uint64_t started = 0;                  // operations, ever
+  std::shared_ptr<base::CallLimit> calls;     // where a program calls them directly; null: the engine does
   bool moved = false;  // set by operations on shared memory that got on; taken back by whoever asks
 
   [[nodiscard]] Rank rank() const { return transport->rank(); }
   [[nodiscard]] int size() const { return transport->size(); }
-  // Called by every advance() that did not complete: asks about once a millisecond whether all peers still live.
-  void look_after_peers();
+  // The number of the operation that begins now, or of an allocation, which counts as one. Throws what CallLimit says.
+  std::uint64_t begin();
+  // Called by every advance() that did not complete: asks about once a millisecond whether all peers still live. True
+  // if it has asked.
+  bool look_after_peers();
   // Advances everything pending once. Errors stay with the operation that met them.
   void advance_all() noexcept;
 
@@ -57,6 +62,7 @@ class Machine : public Operation {
  private:
   friend class TurnQueue;
   void leave() noexcept;
+  void abandon() noexcept;
   void finish() noexcept;
   void fail(std::exception_ptr error) noexcept;
 

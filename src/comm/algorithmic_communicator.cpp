@@ -48,6 +48,7 @@ std::shared_ptr<Group> group_of(const AlgorithmicParts& parts) {
   auto group = std::make_shared<Group>();
   group->transport = parts.transport;
   group->counters = parts.counters;
+  group->calls = parts.calls;
   return group;
 }
 
@@ -135,6 +136,7 @@ class AlgorithmicCommunicator final : public GroupCommunicator {
   std::vector<std::unique_ptr<RegisteredBuffer>> allocate(std::span<const std::size_t> sizes,
                                                           std::chrono::milliseconds timeout) override {
     if (!shared_memory() || size() == 1) return make_private_buffers(sizes);
+    group()->begin();
     if (lanes_ == nullptr) lanes_ = make_lanes(*parts_.shared_memory, timeout);
     return allocate_shared_buffers(*parts_.shared_memory, sizes, timeout);
   }
@@ -171,12 +173,18 @@ class AlgorithmicCommunicator final : public GroupCommunicator {
 
   // Made by allocate(), or when first needed; all ranks come by here in the same order.
   const std::shared_ptr<Lanes>& lanes() {
-    if (lanes_ == nullptr) lanes_ = make_lanes(*parts_.shared_memory, parts_.timeout);
+    if (lanes_ == nullptr) {
+      group()->begin();
+      lanes_ = make_lanes(*parts_.shared_memory, parts_.timeout);
+    }
     return lanes_;
   }
 
   const std::shared_ptr<Pulls>& pulls() {
-    if (pulls_ == nullptr) pulls_ = make_pulls(*parts_.shared_memory, lanes());
+    if (pulls_ == nullptr) {
+      group()->begin();
+      pulls_ = make_pulls(*parts_.shared_memory, lanes());
+    }
     return pulls_;
   }
 

@@ -40,6 +40,7 @@ class HierarchicalCommunicator final : public GroupCommunicator {
     parts_.first_tag += parts.whole.tag_count / 2;
     parts_.tag_count -= parts.whole.tag_count / 2;
     parts_.shared_memory = nullptr;
+    parts_.calls = nullptr;  // FlatOperation counts
     parts_.hosts = static_cast<int>(parts.hosts.size());
     flat_ = make_algorithmic(parts_);
   }
@@ -86,6 +87,7 @@ class HierarchicalCommunicator final : public GroupCommunicator {
   std::vector<std::unique_ptr<RegisteredBuffer>> allocate(std::span<const std::size_t> sizes,
                                                           std::chrono::milliseconds timeout) override {
     hierarchy_->prepare(timeout);
+    group()->begin();
     return allocate_shared_buffers(hierarchy_->memory(), sizes, timeout);
   }
 

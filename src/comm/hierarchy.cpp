@@ -50,8 +50,10 @@ Hierarchy::Hierarchy(const HierarchicalParts& parts) : hosts_(parts.hosts) {
   }
   group_->transport = parts.whole.transport;
   group_->counters = parts.whole.counters;
+  group_->calls = parts.whole.calls;
 
   AlgorithmicParts inside = parts.whole;
+  inside.calls = nullptr;  // the group's own operations count
   inside_transport_ = transport::make_subset(*parts.whole.transport, neighbours());
   inside.transport = inside_transport_.get();
   inside.shared_memory = memory_;
@@ -61,6 +63,7 @@ Hierarchy::Hierarchy(const HierarchicalParts& parts) : hosts_(parts.hosts) {
   std::vector<Rank> lane;
   for (const auto& host : hosts_) lane.push_back(host[local_]);
   AlgorithmicParts across = parts.whole;
+  across.calls = nullptr;
   across_transport_ = transport::make_subset(*parts.whole.transport, lane);
   across.transport = across_transport_.get();
   across.shared_memory = nullptr;
@@ -71,6 +74,7 @@ Hierarchy::Hierarchy(const HierarchicalParts& parts) : hosts_(parts.hosts) {
 
 void Hierarchy::prepare(std::chrono::milliseconds timeout) {
   if (!stages_.empty()) return;
+  group_->begin();
   static_cast<void>(inside_->allocate({}, timeout));  // makes its lanes
   const std::size_t sizes[] = {kStageBytes, kStageBytes};
   stages_ = allocate_shared_buffers(*memory_, sizes, timeout);

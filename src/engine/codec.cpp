@@ -109,11 +109,20 @@ void write(const Fatal& from, wire::Fatal& to) {
   to.set_text(from.text);
   to.set_sequence(from.sequence);
   to.mutable_rounds()->Assign(from.rounds.begin(), from.rounds.end());
+  to.set_calls(from.calls);
+  to.set_reducers(from.reducers);
+  to.set_after_failure(from.after_failure);
 }
 
 Fatal read(const wire::Fatal& from) {
-  return {checked(from.kind(), FatalKind::backend), to_vector(from.ranks()), from.text(), from.sequence(),
-          to_vector(from.rounds())};
+  return {.kind = checked(from.kind(), FatalKind::backend),
+          .ranks = to_vector(from.ranks()),
+          .text = from.text(),
+          .sequence = from.sequence(),
+          .rounds = to_vector(from.rounds()),
+          .calls = from.calls(),
+          .reducers = from.reducers(),
+          .after_failure = from.after_failure()};
 }
 
 void write(const Report& from, wire::Report& to) {

@@ -42,6 +42,8 @@ void EngineImpl::round_opened(std::size_t id) {
 void EngineImpl::round_ended(std::size_t id) {
   const std::scoped_lock lock(queue_lock_);
   history_.ended(id);
+  own_failure_.reset();
+  lift_told();
 }
 
 // The reducer of this thread that peers wait for, or will: the one that came next when the program was here before.
@@ -68,7 +70,10 @@ GradientRounds* EngineImpl::expected_reducer(bool among_open) {
 }
 
 void EngineImpl::announce_failure(const std::string& text, const GradientRounds* rounds) {
-  Fatal failure{FatalKind::failed, {rank()}, text, 0, {}};
+  Fatal failure;
+  failure.kind = FatalKind::failed;
+  failure.ranks = {rank()};
+  failure.text = text;
   if (rounds != nullptr) {
     failure.rounds.assign(rounds->id() + 1, kNoRound);
     failure.rounds.back() = rounds->rounds_finished();
@@ -76,12 +81,19 @@ void EngineImpl::announce_failure(const std::string& text, const GradientRounds*
   std::uint64_t seen = 0;
   {
     const std::scoped_lock lock(progress_lock_);
+    if (negotiation_.has_ended()) return;
     seen = own_failures_.load();
+    own_failed_at_ = 0;
+    failure.reducers = reducers_made_;
+    if (parts_.calls != nullptr) {
+      failure.calls = parts_.calls->reached();
+      parts_.calls->hold();
+    }
     drain();  // what was submitted before it ends with it
     negotiation_.fail(failure);
   }
   // It comes back in sequence: what this rank submits afterwards belongs to the time after the failure.
-  drive_until([&] { return own_failures_.load() != seen; }, kEchoTimeout);
+  drive_until([&] { return own_failures_.load() != seen || current_fatal(); }, kEchoTimeout);
   // What was listed before it is executed by everyone; then all names of this rank are free.
   drive_until([&] { return executing_.load() == 0; }, kFailTimeout);
 }
@@ -154,17 +166,22 @@ void EngineImpl::fail_round(const std::exception& error) noexcept {
     failing_.clear();
   }
   drop_orphans();
+  if (!known_to_peers(error)) note_own_failure(error.what());
 }
 
 // Until this rank has ended the failed round, its operations by name fail: those that are pending, also the ones that
 // no progress has seen yet, and those to come (enqueue()). Under one lock, so that none slips through between the two.
 void EngineImpl::failed(const Fatal& failure) {
   const bool own = failure.ranks.front() == rank();
-  if (own) ++own_failures_;
   const std::uint64_t number = negotiation_.epoch();
+  if (own) {
+    ++own_failures_;
+    own_failed_at_ = number;
+  }
   const auto error = to_exception(failure, number);
   fail_unlisted(error, false);
   if (own) return;
+  limit_calls(failure, number, error);
   std::vector<Submission> late;
   for (auto* rounds : rounds_) {
     if (rounds->id() >= failure.rounds.size() || failure.rounds[rounds->id()] == kNoRound) continue;
@@ -202,6 +219,7 @@ std::exception_ptr EngineImpl::to_exception(const Fatal& fatal, std::uint64_t fa
       [[fallthrough]];
     case FatalKind::peer_left:
       if (of_this_rank) return std::make_exception_ptr(UsageError("the Context of this rank has been shut down"));
+      if (fatal.after_failure) return std::make_exception_ptr(PeerFailedError(fatal.ranks, fatal.text));
       return std::make_exception_ptr(PeerLostError(fatal.ranks.empty() ? -1 : fatal.ranks.front(), fatal.text));
     case FatalKind::timeout:
       return std::make_exception_ptr(TimeoutError(fatal.ranks, fatal.text));
@@ -221,18 +239,25 @@ std::exception_ptr EngineImpl::to_exception(const Fatal& fatal, std::uint64_t fa
 bool EngineImpl::poison_by(const std::exception_ptr& error) {
   const bool had_ended = negotiation_.has_ended();
   const auto own = [&](const std::exception& failure) {
-    return Fatal{FatalKind::backend, {rank()}, "rank " + std::to_string(rank()) + ": " + failure.what(), 0, {}};
+    Fatal fatal;
+    fatal.ranks = {rank()};
+    fatal.text = "rank " + std::to_string(rank()) + ": " + failure.what();
+    return fatal;
   };
   Fatal fatal;
   bool may_be_a_death = false;
   try {
     std::rethrow_exception(error);
   } catch (const PeerLostError& lost) {
-    fatal = {FatalKind::peer_lost, {lost.rank()}, lost.what(), 0, {}};
+    fatal.kind = FatalKind::peer_lost;
+    fatal.ranks = {lost.rank()};
+    fatal.text = lost.what();
     hear_last_words();
     if (farewell_ == lost.rank()) return !had_ended;  // it is gone, and has said so
   } catch (const TimeoutError& timeout) {
-    fatal = {FatalKind::timeout, timeout.missing(), timeout.what(), 0, {}};
+    fatal.kind = FatalKind::timeout;
+    fatal.ranks = timeout.missing();
+    fatal.text = timeout.what();
   } catch (const DamagedMessage& damage) {
     fatal = own(damage);
   } catch (const BackendError& refusal) {
@@ -285,6 +310,7 @@ void EngineImpl::ended(const Fatal& fatal) {
     fatal_ = error;
     if (fatal.kind == FatalKind::peer_lost && !fatal.ranks.empty()) lost_rank_ = fatal.ranks.front();
   }
+  end_calls(fatal, error);
   fail_unlisted(error, true);
   fail_listed_from(cut_sequence_, error);
   // What a rank that left in order has taken part in ends by itself; with one that is lost it never would.

@@ -33,7 +33,9 @@ constexpr int kYields = 64;
 void check(const Request& request, int size, Rank rank) {
   const auto fail = [&](const std::string& what) { throw UsageError("request '" + request.name + "': " + what); };
   if (request.name.empty()) throw UsageError("a request needs a name: ranks are matched by it");
-  if (request.name.starts_with("gradients/")) fail("names that begin with gradients/ are kolo's own");
+  for (const std::string_view taken : {std::string_view("gradients/"), kHeardPrefix}) {
+    if (request.name.starts_with(taken)) fail("names that begin with " + std::string(taken) + " are kolo's own");
+  }
   for (const auto extent : request.sizes) {
     if (extent < 0) fail("negative size " + std::to_string(extent));
   }
@@ -111,6 +113,11 @@ EngineImpl::EngineImpl(EngineParts parts)
       negotiation_({parts_.placement.rank, parts_.placement.size},
                    caps_of(*parts_.config, 0, parts_.over_network).bucket_bytes, *this) {
   if (parts_.shared_memory != nullptr) parts_.shared_memory->set_while_waiting([this] { while_allocating(); });
+  if (parts_.calls != nullptr) {
+    parts_.calls->set_hooks({.listen = [this] { progress(); },
+                             .settle = [this] { settle_failure(); },
+                             .overtake = [this](std::uint64_t failure) { end_overtaken(failure); }});
+  }
   if (parts_.transport != nullptr) {
     control_ =
         std::make_unique<ControlChannel>(negotiation_.tree(), *parts_.transport, parts_.control_tag, *parts_.counters);
@@ -169,6 +176,15 @@ Work EngineImpl::submit(Request request) {
   return enqueue(std::move(submission));
 }
 
+Work EngineImpl::submit_table(Entry entry, std::size_t id) {
+  Submission submission;
+  submission.pending.request.name = entry.name;
+  submission.entry = std::move(entry);
+  submission.when_listed = [](const Item&) {};
+  submission.table_of = id;
+  return enqueue(std::move(submission));
+}
+
 Work EngineImpl::submit_round(Entry entry, bool on_device, std::function<void(const Item&)> when_listed) {
   Submission submission;
   submission.pending.request.name = entry.name;
@@ -188,6 +204,7 @@ Work EngineImpl::enqueue(Submission submission) {
   Work work(submission.pending.work);
   // Idle so far: what was announced in the meantime does not concern this submission.
   if (!pending()) progress();
+  std::uint64_t overtaken = 0;
   {
     const std::scoped_lock lock(queue_lock_);
     if (fatal_) std::rethrow_exception(fatal_);
@@ -196,6 +213,8 @@ Work EngineImpl::enqueue(Submission submission) {
       submission.pending.work->fail(failed_round_.error);
       return work;
     }
+    own_failure_.reset();
+    if (submission.table_of) overtaken = failure_before(*submission.table_of);
     if (!names_.insert(name).second) {
       throw UsageError("'" + name + "' is already pending on rank " + std::to_string(rank()) +
                        ": wait for it before the name is submitted again");
@@ -204,6 +223,7 @@ Work EngineImpl::enqueue(Submission submission) {
     queued_.store(static_cast<int>(queue_.size()));
     last_request_.store(submitted_at.time_since_epoch().count());
   }
+  if (overtaken != 0) end_overtaken(overtaken);
   if (coordinator_) coordinator_->notify();
   return work;
 }
@@ -314,6 +334,9 @@ void EngineImpl::forget(GradientRounds& rounds) {
   {
     const std::scoped_lock queue(queue_lock_);
     if (failed_round_.rounds == &rounds) failed_round_ = {};
+    for (auto& untold : untold_) {
+      if (untold.rounds == &rounds) untold.rounds = nullptr;
+    }
     history_.gone(rounds.id());
   }
 }
@@ -409,7 +432,11 @@ void EngineImpl::drive_round(const std::function<bool()>& done, const std::funct
   auto text =
       "rank " + std::to_string(rank()) + " waited " + std::to_string(round_timeout_.load().count()) + " ms: " + what;
   if (!failing_.empty()) text += "; its round was to end because of: " + failing_;
-  negotiation_.end({.kind = FatalKind::timeout, .ranks = ranks, .text = text, .sequence = 0, .rounds = {}}, rank());
+  Fatal timed_out;
+  timed_out.kind = FatalKind::timeout;
+  timed_out.ranks = ranks;
+  timed_out.text = text;
+  negotiation_.end(timed_out, rank());
 }
 
 void EngineImpl::stop() noexcept {

@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/call_limit.h"
 #include "engine/communicators.h"
 #include "engine/control_channel.h"
 #include "engine/coordinator.h"
@@ -52,7 +53,8 @@ struct EngineParts {
   telemetry::Counters* counters = nullptr;
   // Collective: what this rank does on `device`. Throws UsageError where it cannot be had. Null: no world of devices.
   std::function<std::unique_ptr<device::Lane>(int device)> make_lane;
-  StallInquiry* inquiry = nullptr;  // null: nobody can be asked
+  StallInquiry* inquiry = nullptr;   // null: nobody can be asked
+  base::CallLimit* calls = nullptr;  // of the collectives that the program calls directly; null: it has none
   // How long after a peer's death this rank may hear of it: so long a failure that it may have caused is not told. 0:
   // nobody dies alone.
   std::chrono::milliseconds death_notice{};
@@ -79,6 +81,7 @@ class EngineImpl final : public Engine,
 
   bool drive_until(const std::function<bool()>& done, std::chrono::milliseconds timeout) override;
   [[nodiscard]] std::string whom_for(const std::string& name) override;
+  void told(const std::exception_ptr& error) override;
   // For waits of a library's, also inside this engine's own calls: throws what has ended the group. Thread-safe.
   void check_others();
   // Whether anything but a rank that left in order has ended the group. Thread-safe.
@@ -95,6 +98,7 @@ class EngineImpl final : public Engine,
   [[nodiscard]] std::chrono::milliseconds timeout() const noexcept override { return parts_.config->timeout; }
   void warn(const std::string& line) override { parts_.log(LogLevel::warn, line); }
   [[nodiscard]] bool group_has_ended() const noexcept override { return negotiation_.has_ended(); }
+  Work submit_table(Entry entry, std::size_t id) override;
   Work submit_round(Entry entry, bool on_device, std::function<void(const Item&)> when_listed) override;
   void notify() override;
   void round_opened(std::size_t id) override;
@@ -141,6 +145,15 @@ class EngineImpl final : public Engine,
   void end_round(const std::exception& error);
   [[nodiscard]] GradientRounds* round_of_failure(const std::exception& error);
   void announce_failure(const std::string& text, const GradientRounds* rounds);
+  void settle_failure();
+  void limit_calls(const Fatal& failure, std::uint64_t number, const std::exception_ptr& error);
+  void lift_told();
+  void end_overtaken(std::uint64_t number);
+  void end_overtaken(const Fatal& failure);
+  void end_calls(const Fatal& fatal, const std::exception_ptr& error);
+  [[nodiscard]] std::uint64_t failure_before(std::size_t id) const;
+  void note_own_failure(const std::string& text);
+  [[nodiscard]] std::string reason_to_leave();
   [[nodiscard]] std::exception_ptr current_fatal();
   [[nodiscard]] std::exception_ptr to_exception(const Fatal& fatal, std::uint64_t failure = 0) const;
   void release(const std::string& name);
@@ -167,6 +180,7 @@ class EngineImpl final : public Engine,
   void while_allocating();
   void withdrawn(const Withdrawal& withdrawal) override;
   void failed(const Fatal& failure) override;
+  void heard_by_all(std::uint64_t epoch) override;
   std::vector<Submission> take_queued();
   void ended(const Fatal& fatal) override;
   void end_the_rest(const Fatal& fatal);
@@ -192,13 +206,15 @@ class EngineImpl final : public Engine,
   std::atomic<std::chrono::milliseconds> round_timeout_;
 
   std::mutex queue_lock_;
-  std::vector<Submission> queue_;  // guarded by queue_lock_
-  std::set<std::string> names_;    // pending here; guarded by queue_lock_
-  std::exception_ptr fatal_;       // guarded by queue_lock_
-  std::optional<Rank> lost_rank_;  // guarded by queue_lock_
-  bool stopped_ = false;           // guarded by queue_lock_
-  FailedRound failed_round_;       // guarded by queue_lock_
-  RoundHistory history_;           // guarded by queue_lock_
+  std::vector<Submission> queue_;          // guarded by queue_lock_
+  std::set<std::string> names_;            // pending here; guarded by queue_lock_
+  std::exception_ptr fatal_;               // guarded by queue_lock_
+  std::optional<Rank> lost_rank_;          // guarded by queue_lock_
+  bool stopped_ = false;                   // guarded by queue_lock_
+  FailedRound failed_round_;               // guarded by queue_lock_
+  RoundHistory history_;                   // guarded by queue_lock_
+  std::vector<UntoldFailure> untold_;      // guarded by queue_lock_
+  std::optional<OwnFailure> own_failure_;  // guarded by queue_lock_
 
   // What is pending, for those who do not hold a lock.
   std::atomic<int> queued_{0};
@@ -227,6 +243,7 @@ class EngineImpl final : public Engine,
   std::vector<std::unique_ptr<GradientRounds>> orphans_;  // unwound by an exception that has not reached fail_round()
   std::vector<std::shared_ptr<void>> buried_;  // memory that peers may still write to; shared with nobody any more
   std::map<std::string, std::chrono::steady_clock::time_point> awaited_since_;  // until reported: what others wait for
+  std::uint64_t own_failed_at_ = 0;  // epoch of this rank's last failure; 0: none, or it has not come back yet
   std::atomic<std::uint64_t> own_failures_{0};  // of this rank's training code, announced; written under the lock
   const std::function<Awaited()>* awaited_ = nullptr;  // of the round that is being waited for
   std::optional<HeldFailure> held_;

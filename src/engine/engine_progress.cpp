@@ -306,11 +306,16 @@ void EngineImpl::leave() {
   const bool had_ended = negotiation_.has_ended();
   if (!had_ended) {
     fail_unlisted(unfinished, true);
-    Fatal fatal{FatalKind::peer_left,
-                {rank()},
-                "rank " + std::to_string(rank()) + " has shut down its Context",
-                negotiation_.next_sequence(),
-                finished_by_id_};
+    Fatal fatal;
+    fatal.kind = FatalKind::peer_left;
+    fatal.ranks = {rank()};
+    fatal.text = reason_to_leave();
+    fatal.after_failure = !fatal.text.empty();
+    if (fatal.text.empty()) fatal.text = "rank " + std::to_string(rank()) + " has shut down its Context";
+    fatal.sequence = negotiation_.next_sequence();
+    fatal.rounds = finished_by_id_;
+    fatal.reducers = reducers_made_;
+    if (parts_.calls != nullptr) fatal.calls = parts_.calls->reached();
     fatal.rounds.resize(reducers_made_, 0);
     for (const auto* rounds : rounds_) fatal.rounds[rounds->id()] = rounds->rounds_finished();
     negotiation_.end(fatal, rank());

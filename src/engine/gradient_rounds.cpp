@@ -57,8 +57,8 @@ Entry GradientRounds::make_entry() const {
 
 void GradientRounds::verify() {
   auto entry = make_entry();
-  entry.name += "/table";
-  host_.submit_round(std::move(entry), false, [](const Item&) {}).wait();
+  entry.name = table_name_of(settings_.id);
+  host_.submit_table(std::move(entry), settings_.id).wait();
 }
 
 void GradientRounds::check_index(std::size_t index) const {
@@ -405,10 +405,10 @@ void GradientRounds::end_round() {
   std::fill(contributions_.begin(), contributions_.end(), Contribution{});
   order_.clear();
   round_open_ = false;
-  host_.round_ended(settings_.id);
   failure_.clear();
   ++round_;
   finished_rounds_.fetch_add(1);
+  host_.round_ended(settings_.id);
 }
 
 // Packs that are on their way still read what was contributed to a round that has failed: the streams that it came

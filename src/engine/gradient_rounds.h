@@ -44,6 +44,7 @@ class RoundHost {
   [[nodiscard]] virtual bool group_has_ended() const noexcept = 0;
   // Submits one named operation for the round and returns its handle. `on_device`: when listed it takes a turn on the
   // lane.
+  virtual Work submit_table(Entry entry, std::size_t id) = 0;
   virtual Work submit_round(Entry entry, bool on_device, std::function<void(const Item&)> when_listed) = 0;
   // There is a bucket to launch.
   virtual void notify() = 0;
@@ -109,6 +110,8 @@ class GradientRounds final : public GradientReducer {
   [[nodiscard]] std::size_t id() const noexcept { return settings_.id; }
   // Of the rounds' submissions.
   [[nodiscard]] static std::string name_of(std::size_t id) { return "gradients/" + std::to_string(id); }
+  // Of the request by which all ranks compare their tables, before the first round.
+  [[nodiscard]] static std::string table_name_of(std::size_t id) { return name_of(id) + "/table"; }
   // Whether it is, or may be, the calling thread that closes the rounds.
   [[nodiscard]] bool mine() const noexcept {
     const auto owner = owner_.load();

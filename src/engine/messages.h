@@ -70,6 +70,10 @@ struct Fatal {
   // failed: `rounds` is the number of the round that failed, at its reducer's place.
   std::uint64_t sequence = 0;
   std::vector<std::uint64_t> rounds;
+  // Both: how many collectives that are called directly the rank has come to, and how many reducers it has made.
+  std::uint64_t calls = 0;
+  std::uint64_t reducers = 0;
+  bool after_failure = false;  // peer_left: because its training code failed, and `text` says how
 };
 
 // Up: which ranks of the sender's subtree have not submitted `name`.

@@ -8,6 +8,11 @@
 #include "kolo/error.h"
 
 namespace kolo::engine {
+namespace {
+
+std::string heard_name(std::uint64_t epoch) { return std::string(kHeardPrefix) + std::to_string(epoch); }
+
+}  // namespace
 
 void Negotiation::submit(Entry entry) { matcher_.add_own(std::move(entry)); }
 
@@ -132,11 +137,7 @@ void Negotiation::send_down(const Envelope& envelope) {
 }
 
 void Negotiation::apply(const Envelope& envelope) {
-  if (envelope.failure) {
-    failed_at_ = ++epoch_;
-    matcher_.forget_named();
-    host_.failed(*envelope.failure);
-  }
+  if (envelope.failure) apply_failure(*envelope.failure);
   if (envelope.withdrawal) {
     const auto& name = envelope.withdrawal->name;
     withdrawn_at_[name] = ++epoch_;
@@ -147,8 +148,25 @@ void Negotiation::apply(const Envelope& envelope) {
     if (ended_) return;
     if (item.sequence != next_sequence_) throw DamagedMessage("an item of the list is missing, or there twice");
     ++next_sequence_;
-    host_.execute(item, envelope.depth);
+    if (item.names.front().starts_with(kHeardPrefix)) {
+      if (item.names.front() == heard_name(failed_at_)) host_.heard_by_all(failed_at_);
+    } else {
+      host_.execute(item, envelope.depth);
+    }
   }
+}
+
+// That it has been heard of is agreed on as a request is, which all ranks submit by themselves.
+void Negotiation::apply_failure(const Fatal& failure) {
+  failed_at_ = ++epoch_;
+  matcher_.forget_named();
+  host_.failed(failure);
+  if (ended_) return;
+  Entry heard;
+  heard.name = heard_name(failed_at_);
+  heard.signature.kind = Kind::barrier;
+  heard.rank = tree_.rank;
+  matcher_.add_own(std::move(heard));
 }
 
 void Negotiation::end(const Fatal& fatal, Rank heard_from) {

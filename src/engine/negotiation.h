@@ -12,12 +12,16 @@
 #include <atomic>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/matcher.h"
 #include "engine/messages.h"
 
 namespace kolo::engine {
+
+// Under such names ranks say that they have heard of a failure; no request may have one.
+inline constexpr std::string_view kHeardPrefix = "failures/";
 
 // What a negotiation does to the world around it. Called in the order in which it must happen.
 class NegotiationHost {
@@ -30,6 +34,8 @@ class NegotiationHost {
   virtual void withdrawn(const Withdrawal& withdrawal) = 0;
   // Training code threw: named operations that are not listed are errors; gradient rounds end in their own way.
   virtual void failed(const Fatal& failure) = 0;
+  // All ranks have been told of the failure that began this epoch, and of those before.
+  virtual void heard_by_all(std::uint64_t epoch) = 0;
   // Nothing can be negotiated any more.
   virtual void ended(const Fatal& fatal) = 0;
 };
@@ -76,6 +82,7 @@ class Negotiation {
   void announce(const Envelope& envelope);
   void withdraw(const std::string& name);
   void apply(const Envelope& envelope);
+  void apply_failure(const Fatal& failure);
 
   Tree tree_;
   std::size_t fusion_bytes_;

@@ -23,6 +23,7 @@ struct Submission {
   Pending pending;
   Entry entry;
   std::function<void(const Item&)> when_listed;  // a gradient round
+  std::optional<std::size_t> table_of;           // all ranks compare the table of this reducer, before its first round
   bool on_device = false;                        // it makes buckets on devices
   std::chrono::steady_clock::time_point since;
   bool reported = false;  // to the parent: who is missing

@@ -28,7 +28,9 @@ void WorkState::wait_for(std::chrono::milliseconds timeout) {
       }
     }
   }
-  if (error_) std::rethrow_exception(error_);
+  if (!error_) return;
+  if (driver) driver->told(error_);
+  std::rethrow_exception(error_);
 }
 
 std::span<const std::byte> WorkState::result() const {

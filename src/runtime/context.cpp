@@ -116,10 +116,18 @@ std::vector<std::unique_ptr<Context>> runtime::make_local(const std::vector<int>
 
 void Context::Parts::start() {
   logger = logger.for_rank(bootstrap->placement().rank);
-  for (auto* wires : {&user_wires, &engine_wires}) {
-    if (watch) watch->look_after(wires->transport.get(), wires->memory.get());
+  if (watch) {
+    watch->look_after(user_wires.transport.get());
+    watch->look_after(engine_wires.transport.get());
+    watch->look_after(engine_wires.between_devices.get());
   }
-  if (watch) watch->look_after(engine_wires.between_devices.get(), nullptr);
+  user_wires.calls = std::make_shared<base::CallLimit>();
+  if (user_wires.memory) {  // the engine sees to its own
+    user_wires.memory->set_while_waiting([this] {
+      user_wires.transport->check_peers();
+      user_wires.calls->check_newest();
+    });
+  }
   measure_costs();
   if (user_wires.costs.constants.measured && bootstrap->placement().rank == 0)
     logger.info(comm::describe(user_wires.costs));
@@ -138,6 +146,7 @@ void Context::Parts::start() {
   parts.named = [this] { return runtime::make_communicator(engine_wires, config, counters, Use::many_at_once); };
   parts.communicators = [this] { return runtime::make_communicator(engine_wires, config, counters, Use::one_by_one); };
   parts.counters = &counters;
+  parts.calls = user_wires.calls.get();
   parts.log = [this](LogLevel level, std::string_view line) { logger.write(level, line); };
   parts.make_lane = [this](int device) {
     runtime::LaneWorld world{&bootstrap->placement(), &config, engine.get(), &logger, &engine_wires};

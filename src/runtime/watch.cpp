@@ -19,11 +19,9 @@ Watch::Watch(cluster::MonitorWorld world, const Config& config, const telemetry:
   monitor_ = std::make_unique<cluster::Monitor>(std::move(parts), cluster::kSetUpTimeout);
 }
 
-void Watch::look_after(transport::Transport* transport, transport::SharedMemory* memory) {
-  const auto* liveness = &monitor_->liveness();
-  if (memory != nullptr) memory->set_while_waiting([liveness] { liveness->require_whole(); });
+void Watch::look_after(transport::Transport* transport) {
   if (transport == nullptr) return;
-  transport->set_liveness(liveness);
+  transport->set_liveness(&monitor_->liveness());
   const std::lock_guard lock(lock_);
   transports_.push_back(transport);
 }

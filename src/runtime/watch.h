@@ -18,8 +18,8 @@ class Watch final : public engine::StallInquiry {
  public:
   Watch(cluster::MonitorWorld world, const Config& config, const telemetry::Logger& logger);
   ~Watch() override { stop(); }
-  // Waits on these end with PeerLostError when a rank is lost. Either may be null; stop() comes before their end.
-  void look_after(transport::Transport* transport, transport::SharedMemory* memory);
+  // Waits on it end with PeerLostError when a rank is lost. May be null; stop() comes before its end.
+  void look_after(transport::Transport* transport);
   // Who answers for this rank when others ask.
   void speak_for(const std::shared_ptr<engine::EngineImpl>& engine);
   std::uint64_t ask(const std::vector<Rank>& ranks, const std::string& operation) override;

@@ -129,8 +129,9 @@ comm::Costs measure_costs(Wires& wires, const Config& config, telemetry::Counter
 std::unique_ptr<Communicator> make_communicator(Wires& wires, const Config& config, telemetry::Counters& counters,
                                                 Use use) {
   if (wires.transport == nullptr) return comm::make_self();
-  const comm::AlgorithmicParts parts =
+  comm::AlgorithmicParts parts =
       parts_over(wires, config, counters, use == Use::one_by_one ? kFewTags : many_tags(wires));
+  parts.calls = wires.calls;
   if (wires.hosts.size() > 1 && wires.memory != nullptr) return comm::make_hierarchical({parts, wires.hosts});
   return comm::make_algorithmic(parts);
 }

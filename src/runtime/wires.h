@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/call_limit.h"
 #include "cluster/bootstrap.h"
 #include "comm/corrections.h"
 #include "device/route.h"
@@ -35,9 +36,10 @@ struct Wires {
   std::unique_ptr<transport::Transport> of_share_between_devices;
   Hosts hosts;
   Way way = Way::memory;
-  transport::Tag next_tag = 0;         // of `transport`, not given to anybody yet
-  transport::Tag next_device_tag = 0;  // of `between_devices`
-  comm::Costs costs;                   // what algorithms are chosen by; equal on all ranks
+  transport::Tag next_tag = 0;             // of `transport`, not given to anybody yet
+  transport::Tag next_device_tag = 0;      // of `between_devices`
+  std::shared_ptr<base::CallLimit> calls;  // of the program's; null: the engine's
+  comm::Costs costs;                       // what algorithms are chosen by; equal on all ranks
 };
 
 // Between processes. With all ranks on one host: shared memory. Otherwise TCP or MPI (config.network), and shared

@@ -100,6 +100,7 @@ class Host final : public NegotiationHost {
     KOLO_CLAIM(!failure.ranks.empty());
     std::erase_if(pending_, [](const auto& row) { return row.second.kind != Kind::gradient_round; });
   }
+  void heard_by_all(std::uint64_t epoch) override { KOLO_CLAIM(epoch > 0 && epoch <= negotiation_.epoch()); }
   void ended(const Fatal& /*fatal*/) override {
     KOLO_CLAIM(!ended_);
     ended_ = true;

@@ -77,6 +77,50 @@ TEST(Failing, ReachesThoseWhoWaitForANamedOperation) {
   });
 }
 
+void sum_directly(Context& context) {
+  float value = 1.0F;
+  AllreduceOptions options;
+  options.data = reinterpret_cast<std::byte*>(&value);
+  options.count = 1;
+  context.communicator().allreduce(options, context.config().timeout);
+  EXPECT_EQ(value, static_cast<float>(context.size()));
+}
+
+TEST(Failing, ReachesThoseWhoWaitInACollectiveCalledDirectlyAndEndsTheGroup) {
+  for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
+    sum_directly(context);
+    if (roles.is_odd) {
+      EXPECT_THROW(context.run([] { throw std::runtime_error("bad batch"); }), std::runtime_error);
+    }
+    expect_peer_failed([&] { sum_directly(context); }, roles.odd);
+    expect_peer_failed([&] { Rounds rounds(context); }, roles.odd);
+  });
+}
+
+TEST(Failing, BeforeTheFirstReducerReachesThoseWhoMakeIt) {
+  for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
+    if (roles.is_odd) {
+      EXPECT_THROW(context.run([] { throw std::runtime_error("bad batch"); }), std::runtime_error);
+    } else {
+      expect_peer_failed([&] { Rounds rounds(context); }, roles.odd);
+    }
+  });
+}
+
+TEST(Leaving, EndsCollectivesCalledDirectlyThatTheRankDoesNotComeTo) {
+  for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
+    for (int i = 0; i < 100; ++i) sum_directly(context);
+    if (roles.is_odd) return context.shutdown();
+    try {
+      sum_directly(context);
+      ADD_FAILURE() << "no error";
+    } catch (const PeerLostError& error) {
+      EXPECT_EQ(error.rank(), roles.odd);
+      EXPECT_THAT(error.what(), HasSubstr("has shut down its Context"));
+    }
+  });
+}
+
 // --- names
 // ------------------------------------------------------------------------------------------------------------
 

@@ -54,6 +54,10 @@ class Peer final : public NegotiationHost {
     history_.push_back("failed " + failure.text);
     answer_all();
   }
+  void heard_by_all(std::uint64_t epoch) override {
+    history_.push_back("heard " + std::to_string(epoch));
+    if (when_heard_) when_heard_(epoch);
+  }
   void ended(const Fatal& fatal) override {
     cut_ = fatal.sequence;
     answer_all();
@@ -64,7 +68,8 @@ class Peer final : public NegotiationHost {
   std::set<std::string> pending_;
   std::set<std::string> cancelled_;                            // of those pending
   std::function<bool(const std::string& name)> is_asked_for_;  // at the root: whether somebody still waits for this
-  std::vector<std::string> history_;                           // the same on all ranks
+  std::function<void(std::uint64_t epoch)> when_heard_;
+  std::vector<std::string> history_;  // the same on all ranks
   std::vector<Rank> last_missing_;
   std::size_t submitted_ = 0;
   std::size_t answered_ = 0;
@@ -88,6 +93,11 @@ class World {
  public:
   explicit World(int size, std::size_t fusion_bytes = 64) {
     for (int rank = 0; rank < size; ++rank) peers_.push_back(std::make_unique<Peer>(Tree{rank, size}, fusion_bytes));
+    for (const auto& peer : peers_) {
+      peer->when_heard_ = [this](std::uint64_t epoch) {
+        for (const auto& each : peers_) EXPECT_GE(each->negotiation_.epoch(), epoch);
+      };
+    }
     peers_[0]->is_asked_for_ = [this](const std::string& name) {
       return std::any_of(peers_.begin(), peers_.end(), [&](const auto& peer) {
         return peer->cancelled_.contains(name) || peer->negotiation_.has_ended();

@@ -1,0 +1,245 @@
+// Collectives that the program calls directly, where a rank does not come to them: it has thrown, or left.
+#include <gmock/gmock.h>
+
+#include <random>
+#include <thread>
+
+#include "multirank/engine/world.h"
+
+namespace kolo::test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::HasSubstr;
+
+std::vector<GradientInfo> table() { return {{"a", {1000}, {1}, DType::f32}, {"b", {10}, {1}, DType::f32}}; }
+
+float sum(Context& context, float value) {
+  AllreduceOptions options;
+  options.data = reinterpret_cast<std::byte*>(&value);
+  options.count = 1;
+  context.communicator().allreduce(options, context.config().timeout);
+  return value;
+}
+
+void named(Context& context, const std::string& name) {
+  const std::vector<float> input(4, 1.0F);
+  context.engine().submit(allreduce(name, input, nullptr)).wait();
+}
+
+// What `call` throws, as text with its type in front; empty: nothing.
+template <class Call>
+std::string error_of(Call call) {
+  try {
+    call();
+  } catch (const PeerFailedError& error) {
+    return std::string("failed: ") + error.what();
+  } catch (const PeerLostError& error) {
+    return std::string("lost: ") + error.what();
+  } catch (const std::exception& error) {
+    return std::string("other: ") + error.what();
+  }
+  return "";
+}
+
+[[noreturn]] void throw_it() { throw std::runtime_error("bad batch"); }
+
+// Worlds on one host, over the network, and both; with a coordinator, and without.
+class DirectCalls : public testing::TestWithParam<std::tuple<Hosts, CoordinatorMode>> {
+ protected:
+  [[nodiscard]] Hosts hosts() const { return std::get<0>(GetParam()); }
+  template <class Body>
+  void run(Body body) const {
+    run_world(hosts(), quick(std::get<1>(GetParam())), std::move(body));
+  }
+  // The one that does what the others do not.
+  [[nodiscard]] static bool is_odd(Context& context) { return context.rank() == context.size() - 1; }
+};
+INSTANTIATE_TEST_SUITE_P(Worlds, DirectCalls,
+                         testing::Combine(testing::Values(one_host(2), one_host(5), Hosts{0, 1, 2}, Hosts{0, 1, 0, 1}),
+                                          testing::Values(CoordinatorMode::always, CoordinatorMode::never)));
+
+const auto kTold = AllOf(HasSubstr("failed: training code failed on rank"), HasSubstr("bad batch"));
+
+TEST_P(DirectCalls, AnExceptionReachesThoseWhoWaitAndEndsTheGroup) {
+  run([](Context& context) {
+    EXPECT_EQ(sum(context, 1.0F), static_cast<float>(context.size()));
+    if (is_odd(context)) {
+      EXPECT_THROW(context.run(throw_it), std::runtime_error);
+    } else {
+      EXPECT_THAT(error_of([&] { context.run([&] { sum(context, 1.0F); }); }), kTold);
+    }
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_THAT(error_of([&] { sum(context, 1.0F); }), kTold);
+      EXPECT_THAT(error_of([&] { named(context, "metric"); }), kTold);
+    }
+  });
+}
+
+TEST_P(DirectCalls, AnExceptionReachesThoseWhoComeLater) {
+  run([](Context& context) {
+    if (is_odd(context)) {
+      EXPECT_THROW(context.run(throw_it), std::runtime_error);
+    } else {
+      std::this_thread::sleep_for(100ms);
+    }
+    EXPECT_THAT(error_of([&] { sum(context, 1.0F); }), kTold);
+  });
+}
+
+TEST_P(DirectCalls, AnExceptionReachesThoseWhoAllocate) {
+  run([](Context& context) {
+    const std::size_t bytes = 1 << 20;
+    static_cast<void>(context.communicator().allocate({&bytes, 1}, 20s));
+    if (is_odd(context)) {
+      EXPECT_THROW(context.run(throw_it), std::runtime_error);
+      return;
+    }
+    // On a host of its own a rank waits for nobody.
+    const auto text = error_of([&] {
+      static_cast<void>(context.communicator().allocate({&bytes, 1}, 20s));
+      sum(context, 1.0F);
+    });
+    EXPECT_THAT(text, kTold);
+  });
+}
+
+TEST_P(DirectCalls, AnExceptionBeforeTheFirstReducerReachesThoseWhoMakeIt) {
+  run([](Context& context) {
+    if (is_odd(context)) {
+      std::this_thread::sleep_for(100ms);
+      EXPECT_THROW(context.run(throw_it), std::runtime_error);
+      return;
+    }
+    EXPECT_THAT(error_of([&] { static_cast<void>(context.engine().make_reducer(table(), {})); }), kTold);
+  });
+}
+
+TEST_P(DirectCalls, AnExceptionBeforeTheFirstReducerReachesThoseWhoMakeItLater) {
+  run([](Context& context) {
+    if (is_odd(context)) {
+      EXPECT_THROW(context.run(throw_it), std::runtime_error);
+      std::this_thread::sleep_for(200ms);
+      return;
+    }
+    std::this_thread::sleep_for(100ms);
+    EXPECT_THAT(error_of([&] { static_cast<void>(context.engine().make_reducer(table(), {})); }), kTold);
+  });
+}
+
+// A rank that goes on at once does not meet others that are still in what it has left, and they do not meet it.
+TEST_P(DirectCalls, AfterAFailedRoundTheyWork) {
+  run([](Context& context) {
+    auto reducer = context.engine().make_reducer(table(), {});
+    const std::vector<float> ones(1000, 1.0F);
+    for (int step = 0; step < 30; ++step) {
+      const bool bad = step % 3 == 2 && context.rank() == step / 3 % context.size();
+      const auto error = error_of([&] {
+        context.run([&] {
+          if (bad) throw_it();
+          reducer->contribute(0, ones.data());
+          reducer->finish();
+        });
+      });
+      EXPECT_EQ(error.empty(), step % 3 != 2);
+      EXPECT_EQ(sum(context, static_cast<float>(step)), static_cast<float>(step * context.size()));
+    }
+  });
+}
+
+TEST_P(DirectCalls, AfterAFailedOperationByNameTheyWork) {
+  run([](Context& context) {
+    for (int step = 0; step < 5; ++step) {
+      if (is_odd(context)) {
+        std::this_thread::sleep_for(5ms);
+        EXPECT_THROW(context.run(throw_it), std::runtime_error);
+      } else {
+        EXPECT_THAT(error_of([&] { named(context, "metric " + std::to_string(step)); }), kTold);
+      }
+      EXPECT_EQ(sum(context, static_cast<float>(step)), static_cast<float>(step * context.size()));
+    }
+  });
+}
+
+TEST_P(DirectCalls, ARankThatLeavesEndsThoseItDoesNotComeTo) {
+  run([](Context& context) {
+    for (int i = 0; i < 100; ++i) sum(context, 1.0F);
+    if (is_odd(context)) return context.shutdown();
+    EXPECT_THAT(error_of([&] { sum(context, 1.0F); }),
+                AllOf(HasSubstr("lost: "), HasSubstr("has shut down its Context")));
+  });
+}
+
+TEST_P(DirectCalls, ARankThatLeavesBecauseItHasFailedSaysWhy) {
+  run([](Context& context) {
+    auto reducer = context.engine().make_reducer(table(), {});
+    const auto train = [&] {
+      if (is_odd(context)) throw_it();
+      reducer->finish();
+    };
+    EXPECT_THAT(error_of([&] { context.run(train); }), HasSubstr("bad batch"));
+    if (is_odd(context)) return context.shutdown();
+    const auto why = AllOf(kTold, HasSubstr("has shut down its Context"));
+    EXPECT_THAT(error_of([&] { reducer->finish(); }), why);
+    EXPECT_THAT(error_of([&] { sum(context, 1.0F); }), why);
+  });
+}
+
+// Programs of direct calls and rounds, in which a rank throws somewhere and all go on as long as they can: what
+// completes is right, and either all go on or all end.
+class RandomProgram {
+ public:
+  RandomProgram(Context& context, unsigned seed) : context_(context), random_(seed) {}
+  void run() {
+    auto reducer = context_.engine().make_reducer(table(), {});
+    std::string error;
+    for (int step = 1; step <= 12; ++step) {
+      const int bad_rank = below(2 * context_.size());
+      const int bad_point = below(4);
+      const auto point = [&](int here) {
+        if (bad_rank == context_.rank() && bad_point == here) throw_it();
+      };
+      error = error_of([&] {
+        context_.run([&] {
+          point(0);
+          meet(2 * reducer->round());
+          point(1);
+          reducer->contribute(0, ones_.data());
+          reducer->finish();
+          point(2);
+          meet(2 * reducer->round() + 1);
+          point(3);
+        });
+      });
+    }
+    const bool ended = error_of([&] { named(context_, "last"); }) != "";
+    const bool calls_ended = error_of([&] { sum(context_, 1.0F); }) != "";
+    EXPECT_TRUE(calls_ended || !ended) << error;
+  }
+
+ private:
+  int below(int end) { return static_cast<int>(random_() % static_cast<unsigned>(end)); }
+  // Ranks are at the same place when they have ended as many rounds: one that throws behind the last of a step gives up
+  // the next step too, on all ranks.
+  void meet(std::uint64_t place) {
+    std::this_thread::sleep_for(std::chrono::microseconds(delays_() % 300));
+    const auto value = static_cast<float>(place);
+    EXPECT_EQ(sum(context_, value), value * static_cast<float>(context_.size())) << "rank " << context_.rank();
+  }
+
+  Context& context_;
+  std::mt19937 random_;  // the same on all ranks
+  std::minstd_rand delays_{static_cast<unsigned>(context_.rank() + 1)};
+  std::vector<float> ones_ = std::vector<float>(1000, 1.0F);
+};
+
+TEST_P(DirectCalls, WhateverCompletesIsRight) {
+  for (unsigned seed = 0; seed < 8; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    run([&](Context& context) { RandomProgram(context, seed).run(); });
+  }
+}
+
+}  // namespace
+}  // namespace kolo::test
