@@ -54,7 +54,8 @@ class Context {
   [[nodiscard]] std::vector<Rank> survivors();
 
   // Runs training code so that an exception in it reaches the peers as PeerFailedError instead of leaving them
-  // waiting; rethrows it here.
+  // waiting; rethrows it here. Peers that have gone on to a collective of communicator() which this rank has not come
+  // to get it there, and the group ends; otherwise the next round works.
   template <class F>
   decltype(auto) run(F&& body) {
     try {

@@ -38,7 +38,7 @@ class PeerLostError : public Error {
 };
 
 // Training code of another rank threw inside Context::run; `what` carries its text. This round's gradients were not
-// reduced.
+// reduced. Out of a collective called directly, or of making an optimizer: the group has ended (docs/errors.md).
 class PeerFailedError : public Error {
  public:
   PeerFailedError(std::vector<Rank> failed, const std::string& what, std::uint64_t failure = 0)

@@ -6,13 +6,22 @@
 //                    else: the group ends there, with the failure's text
 //   this rank fails  its next call waits until all ranks have heard that, and so cannot meet one of those
 //   a peer leaves    likewise: calls that it has not come to are errors
+//
+// The same holds for a reducer that others make when a rank has failed before.
 #include <algorithm>
 #include <utility>
 
 #include "engine/engine_impl.h"
+#include "engine/signature.h"
 #include "kolo/error.h"
 
 namespace kolo::engine {
+
+base::CallLimit::Hooks EngineImpl::call_hooks() {
+  return {.listen = [this] { progress(); },
+          .settle = [this] { settle_failure(); },
+          .overtake = [this](std::uint64_t failure) { end_overtaken(failure); }};
+}
 
 void EngineImpl::settle_failure() {
   if (drive_until([this] { return !parts_.calls->held(); }, timeout())) return;
@@ -20,40 +29,22 @@ void EngineImpl::settle_failure() {
                              ": not all ranks have heard of its failure, before which no collective can begin");
 }
 
-// Training code is told by the end of the round that has failed.
 void EngineImpl::limit_calls(const Fatal& failure, std::uint64_t number, const std::exception_ptr& error) {
   bool overtaken = false;
   {
     const std::scoped_lock lock(queue_lock_);
     UntoldFailure untold{failure, number, nullptr, 0};
     for (auto* rounds : rounds_) {
-      if (rounds->id() >= failure.rounds.size() || failure.rounds[rounds->id()] == kNoRound) continue;
+      const auto id = rounds->id();
+      overtaken |= untold.came_before(id) && names_.contains(GradientRounds::table_name_of(id));
+      if (id >= failure.rounds.size() || failure.rounds[id] == kNoRound) continue;
       untold.rounds = rounds;
-      untold.round = failure.rounds[rounds->id()];
+      untold.round = failure.rounds[id];
     }
     if (untold.told()) return;
-    overtaken = std::ranges::any_of(rounds_, [&](const auto* rounds) {
-      return untold.came_before(rounds->id()) && names_.contains(GradientRounds::table_name_of(rounds->id()));
-    });
-    overtaken |= parts_.calls != nullptr && parts_.calls->limit(failure.calls, number, error);
-    untold_.push_back(std::move(untold));
+    overtaken |= untold_.add(std::move(untold), error);
   }
   if (overtaken) end_overtaken(failure);
-}
-
-// queue_lock_ held. The failure because of which no peer comes to make reducer `id`; 0: there is none.
-std::uint64_t EngineImpl::failure_before(std::size_t id) const {
-  const auto found = std::ranges::find_if(untold_, [&](const auto& untold) { return untold.came_before(id); });
-  return found == untold_.end() ? 0 : found->number;
-}
-
-// queue_lock_ held.
-void EngineImpl::lift_told() {
-  std::erase_if(untold_, [this](const UntoldFailure& untold) {
-    if (!untold.told()) return false;
-    if (parts_.calls != nullptr) parts_.calls->lift(untold.number);
-    return true;
-  });
 }
 
 void EngineImpl::told(const std::exception_ptr& error) {
@@ -61,23 +52,17 @@ void EngineImpl::told(const std::exception_ptr& error) {
     std::rethrow_exception(error);
   } catch (const PeerFailedError& failure) {
     const std::scoped_lock lock(queue_lock_);
-    std::erase_if(untold_, [&](const UntoldFailure& untold) {
-      if (untold.number != failure.failure() || untold.rounds != nullptr) return false;
-      if (parts_.calls != nullptr) parts_.calls->lift(untold.number);
-      return true;
-    });
+    untold_.tell(failure.failure());
   } catch (const std::exception&) {  // tells of no failure
   }
 }
 
-// The program's thread has begun a call without knowing of that failure.
+// The program has begun something without knowing of that failure.
 void EngineImpl::end_overtaken(std::uint64_t number) {
   std::optional<Fatal> failure;
   {
     const std::scoped_lock lock(queue_lock_);
-    for (const auto& untold : untold_) {
-      if (untold.number == number) failure = untold.failure;
-    }
+    if (const auto* untold = untold_.find(number)) failure = untold->failure;
   }
   if (!failure) return;
   {
@@ -92,8 +77,8 @@ void EngineImpl::end_overtaken(const Fatal& failure) {
   Fatal fatal;
   fatal.kind = FatalKind::failed;
   fatal.ranks = failure.ranks;
-  fatal.text = failure.text + " (rank " + std::to_string(rank()) +
-               " had gone on to what the others do not come to, so the group has ended)";
+  fatal.text = failure.text + " (rank " + std::to_string(rank()) + " had gone on to what " + ranks_text(failure.ranks) +
+               " does not come to, so the group has ended)";
   fatal.calls = failure.calls;
   negotiation_.end(fatal, rank());
 }
@@ -102,29 +87,27 @@ void EngineImpl::end_overtaken(const Fatal& failure) {
 void EngineImpl::end_calls(const Fatal& fatal, const std::exception_ptr& error) {
   if (parts_.calls == nullptr) return;
   parts_.calls->release();
-  const bool own_leave = fatal.kind == FatalKind::peer_left && !fatal.ranks.empty() && fatal.ranks.front() == rank();
   const bool says_how_far = fatal.kind == FatalKind::peer_left || fatal.kind == FatalKind::failed;
+  const bool left_here = fatal.kind == FatalKind::peer_left && !fatal.ranks.empty() && fatal.ranks.front() == rank();
   constexpr std::uint64_t kForGood = 0;  // no failure's number
-  if (says_how_far && !own_leave) parts_.calls->limit(fatal.calls, kForGood, error);
+  if (says_how_far && !left_here) parts_.calls->limit(fatal.calls, kForGood, error);
 }
 
 void EngineImpl::heard_by_all(std::uint64_t epoch) {
   if (parts_.calls != nullptr && own_failed_at_ != 0 && epoch >= own_failed_at_) parts_.calls->release();
 }
 
-// --- a rank that leaves because of its failure says so ---
+std::uint64_t EngineImpl::calls_reached() const { return parts_.calls != nullptr ? parts_.calls->reached() : 0; }
 
-void EngineImpl::note_own_failure(const std::string& text) {
-  const std::scoped_lock lock(queue_lock_);
-  own_failure_ = OwnFailure{text, parts_.calls != nullptr ? parts_.calls->reached() : 0};
-}
-
-// Empty: none but that the program has come to its end.
-std::string EngineImpl::reason_to_leave() {
-  const std::scoped_lock lock(queue_lock_);
-  if (!own_failure_ || (parts_.calls != nullptr && own_failure_->calls != parts_.calls->reached())) return "";
+// What the others hear when this rank leaves: that it has failed, if the program has asked for nothing since.
+void EngineImpl::say_why(Fatal& leaving) {
   const std::string who = "rank " + std::to_string(rank());
-  return "training code failed on " + who + ": " + own_failure_->text + " (" + who + " has shut down its Context)";
+  leaving.text = who + " has shut down its Context";
+  const std::scoped_lock lock(queue_lock_);
+  leaving.after_failure = own_failure_ && own_failure_->calls == calls_reached();
+  if (leaving.after_failure) {
+    leaving.text = "training code failed on " + who + ": " + own_failure_->text + " (" + leaving.text + ")";
+  }
 }
 
 }  // namespace kolo::engine

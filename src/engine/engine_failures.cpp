@@ -43,7 +43,7 @@ void EngineImpl::round_ended(std::size_t id) {
   const std::scoped_lock lock(queue_lock_);
   history_.ended(id);
   own_failure_.reset();
-  lift_told();
+  untold_.tell_of_rounds();
 }
 
 // The reducer of this thread that peers wait for, or will: the one that came next when the program was here before.
@@ -85,10 +85,8 @@ void EngineImpl::announce_failure(const std::string& text, const GradientRounds*
     seen = own_failures_.load();
     own_failed_at_ = 0;
     failure.reducers = reducers_made_;
-    if (parts_.calls != nullptr) {
-      failure.calls = parts_.calls->reached();
-      parts_.calls->hold();
-    }
+    failure.calls = calls_reached();
+    if (parts_.calls != nullptr) parts_.calls->hold();
     drain();  // what was submitted before it ends with it
     negotiation_.fail(failure);
   }
@@ -166,7 +164,9 @@ void EngineImpl::fail_round(const std::exception& error) noexcept {
     failing_.clear();
   }
   drop_orphans();
-  if (!known_to_peers(error)) note_own_failure(error.what());
+  if (known_to_peers(error)) return;
+  const std::scoped_lock lock(queue_lock_);
+  own_failure_ = OwnFailure{error.what(), calls_reached()};
 }
 
 // Until this rank has ended the failed round, its operations by name fail: those that are pending, also the ones that

@@ -108,15 +108,14 @@ std::shared_ptr<EngineImpl> EngineImpl::make(EngineParts parts) {
 EngineImpl::EngineImpl(EngineParts parts)
     : parts_(std::move(parts)),
       round_timeout_(parts_.config->timeout),
+      untold_(parts_.calls),
       executor_({parts_.named ? parts_.named() : parts_.communicators(), parts_.counters, parts_.config->timeout,
                  [this](const std::string& name) { release(name); }}),
       negotiation_({parts_.placement.rank, parts_.placement.size},
                    caps_of(*parts_.config, 0, parts_.over_network).bucket_bytes, *this) {
   if (parts_.shared_memory != nullptr) parts_.shared_memory->set_while_waiting([this] { while_allocating(); });
   if (parts_.calls != nullptr) {
-    parts_.calls->set_hooks({.listen = [this] { progress(); },
-                             .settle = [this] { settle_failure(); },
-                             .overtake = [this](std::uint64_t failure) { end_overtaken(failure); }});
+    parts_.calls->set_hooks(call_hooks());
   }
   if (parts_.transport != nullptr) {
     control_ =
@@ -214,7 +213,8 @@ Work EngineImpl::enqueue(Submission submission) {
       return work;
     }
     own_failure_.reset();
-    if (submission.table_of) overtaken = failure_before(*submission.table_of);
+    const auto* before = submission.table_of ? untold_.before(*submission.table_of) : nullptr;
+    if (before != nullptr) overtaken = before->number;
     if (!names_.insert(name).second) {
       throw UsageError("'" + name + "' is already pending on rank " + std::to_string(rank()) +
                        ": wait for it before the name is submitted again");
@@ -334,9 +334,7 @@ void EngineImpl::forget(GradientRounds& rounds) {
   {
     const std::scoped_lock queue(queue_lock_);
     if (failed_round_.rounds == &rounds) failed_round_ = {};
-    for (auto& untold : untold_) {
-      if (untold.rounds == &rounds) untold.rounds = nullptr;
-    }
+    untold_.forget(rounds);
     history_.gone(rounds.id());
   }
 }

@@ -17,49 +17,25 @@
 #include <thread>
 #include <vector>
 
-#include "base/call_limit.h"
 #include "engine/communicators.h"
 #include "engine/control_channel.h"
 #include "engine/coordinator.h"
+#include "engine/engine_parts.h"
 #include "engine/failures.h"
 #include "engine/gradient_rounds.h"
 #include "engine/named_executor.h"
 #include "engine/negotiation.h"
 #include "engine/round_history.h"
-#include "engine/stall_inquiry.h"
 #include "engine/submission.h"
 #include "engine/turn_agreement.h"
+#include "engine/untold_failures.h"
 #include "engine/work_state.h"
 #include "kolo/config.h"
 #include "kolo/engine.h"
-#include "transport/shared_memory.h"
-#include "transport/transport.h"
 
 namespace kolo::engine {
 
 inline constexpr std::uint64_t kNoRound = ~std::uint64_t{0};
-
-struct EngineParts {
-  Placement placement;
-  const Config* config = nullptr;             // borrowed, as all below
-  transport::Transport* transport = nullptr;  // null in a world of one
-  transport::Tag control_tag = 0;
-  bool over_network = false;    // a look at the transport costs a system call, and nothing moves but by looks
-  bool transport_wakes = true;  // its wait_for_activity() ends when something comes
-  bool heartbeat = false;       // the coordinator may use the transport although nothing is pending
-  transport::SharedMemory* shared_memory = nullptr;  // what `communicators` allocate from; null: none
-  CommunicatorFactory communicators;                 // for one operation at a time
-  CommunicatorFactory named;                         // for all that is requested by name; null: as the others
-  telemetry::Counters* counters = nullptr;
-  // Collective: what this rank does on `device`. Throws UsageError where it cannot be had. Null: no world of devices.
-  std::function<std::unique_ptr<device::Lane>(int device)> make_lane;
-  StallInquiry* inquiry = nullptr;   // null: nobody can be asked
-  base::CallLimit* calls = nullptr;  // of the collectives that the program calls directly; null: it has none
-  // How long after a peer's death this rank may hear of it: so long a failure that it may have caused is not told. 0:
-  // nobody dies alone.
-  std::chrono::milliseconds death_notice{};
-  std::function<void(LogLevel, std::string_view)> log;
-};
 
 class EngineImpl final : public Engine,
                          public Driver,
@@ -145,15 +121,14 @@ class EngineImpl final : public Engine,
   void end_round(const std::exception& error);
   [[nodiscard]] GradientRounds* round_of_failure(const std::exception& error);
   void announce_failure(const std::string& text, const GradientRounds* rounds);
+  [[nodiscard]] base::CallLimit::Hooks call_hooks();
   void settle_failure();
   void limit_calls(const Fatal& failure, std::uint64_t number, const std::exception_ptr& error);
-  void lift_told();
   void end_overtaken(std::uint64_t number);
   void end_overtaken(const Fatal& failure);
   void end_calls(const Fatal& fatal, const std::exception_ptr& error);
-  [[nodiscard]] std::uint64_t failure_before(std::size_t id) const;
-  void note_own_failure(const std::string& text);
-  [[nodiscard]] std::string reason_to_leave();
+  void say_why(Fatal& leaving);
+  [[nodiscard]] std::uint64_t calls_reached() const;
   [[nodiscard]] std::exception_ptr current_fatal();
   [[nodiscard]] std::exception_ptr to_exception(const Fatal& fatal, std::uint64_t failure = 0) const;
   void release(const std::string& name);
@@ -213,7 +188,7 @@ class EngineImpl final : public Engine,
   bool stopped_ = false;                   // guarded by queue_lock_
   FailedRound failed_round_;               // guarded by queue_lock_
   RoundHistory history_;                   // guarded by queue_lock_
-  std::vector<UntoldFailure> untold_;      // guarded by queue_lock_
+  UntoldFailures untold_;                  // guarded by queue_lock_
   std::optional<OwnFailure> own_failure_;  // guarded by queue_lock_
 
   // What is pending, for those who do not hold a lock.

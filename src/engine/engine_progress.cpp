@@ -309,13 +309,11 @@ void EngineImpl::leave() {
     Fatal fatal;
     fatal.kind = FatalKind::peer_left;
     fatal.ranks = {rank()};
-    fatal.text = reason_to_leave();
-    fatal.after_failure = !fatal.text.empty();
-    if (fatal.text.empty()) fatal.text = "rank " + std::to_string(rank()) + " has shut down its Context";
+    say_why(fatal);
     fatal.sequence = negotiation_.next_sequence();
     fatal.rounds = finished_by_id_;
     fatal.reducers = reducers_made_;
-    if (parts_.calls != nullptr) fatal.calls = parts_.calls->reached();
+    fatal.calls = calls_reached();
     fatal.rounds.resize(reducers_made_, 0);
     for (const auto* rounds : rounds_) fatal.rounds[rounds->id()] = rounds->rounds_finished();
     negotiation_.end(fatal, rank());

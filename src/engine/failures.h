@@ -18,20 +18,6 @@ struct FailedRound {
   [[nodiscard]] bool current() const { return rounds != nullptr && rounds->rounds_finished() <= number; }
 };
 
-// A failure that has limited the program's own collectives until the program is told of it: by the end of the round it
-// names, or, where it names none, by an error that carries its number.
-struct UntoldFailure {
-  Fatal failure;
-  std::uint64_t number = 0;          // PeerFailedError::failure()
-  GradientRounds* rounds = nullptr;  // null: it names none
-  std::uint64_t round = 0;
-  [[nodiscard]] bool told() const { return rounds != nullptr && rounds->rounds_finished() > round; }
-  // Whether the rank failed before it had made any reducer, or this one.
-  [[nodiscard]] bool came_before(std::size_t reducer) const {
-    return failure.rounds.empty() && reducer >= failure.reducers;
-  }
-};
-
 // This rank's training code has failed, and it has asked for nothing since.
 struct OwnFailure {
   std::string text;

@@ -80,6 +80,9 @@ Fatal make_fatal(ByteSource& source) {
   fatal.text = source.text();
   fatal.sequence = source.number<std::uint64_t>();
   fatal.rounds = source.numbers<std::uint64_t>();
+  fatal.calls = source.below(9);
+  fatal.reducers = source.below(9);
+  fatal.after_failure = source.below(2) == 1;
   return fatal;
 }
 

@@ -92,6 +92,27 @@ TEST(Negotiation, AnEntrySentBeforeAWithdrawalIsDropped) {
   for (int rank = 0; rank < 3; ++rank) EXPECT_THAT(world[rank].history_, ElementsAre("withdrawn a", "run 0: a"));
 }
 
+// The claim that all have heard is checked by the world (negotiation_world.h), here and in every interleaving below.
+TEST(Negotiation, AllRanksLearnThatAllHaveHeardOfAFailure) {
+  World world(6);
+  world[4].negotiation_.fail({FatalKind::failed, {4}, "by 4", 0, {}});
+  world.settle();
+  for (int rank = 0; rank < world.size(); ++rank) {
+    EXPECT_THAT(world[rank].history_, testing::ElementsAre("failed by 4", "heard 1")) << rank;
+  }
+}
+
+TEST(Negotiation, OfTwoFailuresAtOnceTheSecondIsHeardByAll) {
+  World world(3);
+  for (const Rank rank : {1, 2}) {
+    world[rank].negotiation_.fail({FatalKind::failed, {rank}, "by " + std::to_string(rank), 0, {}});
+  }
+  world.settle();
+  for (int rank = 0; rank < world.size(); ++rank) {
+    EXPECT_THAT(world[rank].history_, testing::Contains("heard 2")) << rank;
+  }
+}
+
 TEST(Negotiation, AListWithAGapOrARepetitionIsRefused) {
   World world(3);
   for (int rank = 0; rank < 3; ++rank) world[rank].submit("a");
