@@ -18,8 +18,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kFailTimeout = 10s;  // how long a failing rank stays to tell its peers
-constexpr auto kEchoTimeout = 2s;   // how long it waits for the root to have heard
+constexpr auto kFailTimeout = 10s;   // how long a failing rank stays to tell its peers
+constexpr auto kReasonTimeout = 2s;  // how long it tries to say why the group has ended
+constexpr auto kEchoTimeout = 2s;    // how long it waits for the root to have heard
 
 // Errors that every rank of the group has had.
 bool known_to_peers(const std::exception& error) {
@@ -303,6 +304,7 @@ void EngineImpl::end_held() {
 // order still took part in items below fatal.sequence and in fatal.rounds rounds; those complete.
 void EngineImpl::ended(const Fatal& fatal) {
   cut_sequence_ = fatal.sequence;
+  last_words_until_ = std::chrono::steady_clock::now() + kReasonTimeout;
   if (fatal.kind == FatalKind::peer_left && !fatal.ranks.empty()) farewell_ = fatal.ranks.front();
   const auto error = to_exception(fatal);
   {

@@ -143,6 +143,7 @@ class EngineImpl final : public Engine,
   bool drain();
   bool receive();
   bool converse();
+  bool say_last_words() noexcept;
   void send(Rank to, const Envelope& envelope) override;
   void execute(const Item& item, std::uint32_t depth) override;
   bool run_listed(bool may_wait);
@@ -222,10 +223,11 @@ class EngineImpl final : public Engine,
   std::atomic<std::uint64_t> own_failures_{0};  // of this rank's training code, announced; written under the lock
   const std::function<Awaited()>* awaited_ = nullptr;  // of the round that is being waited for
   std::optional<HeldFailure> held_;
-  std::optional<Rank> farewell_;        // ended by this rank, which has left in order
-  bool cut_off_ = false;                // ended, and nothing more completes
-  std::uint64_t running_sequence_ = 0;  // of the item that is being begun
-  std::uint64_t cut_sequence_ = 0;      // ended: items from here on cannot complete
+  std::optional<Rank> farewell_;                            // ended by this rank, which has left in order
+  bool cut_off_ = false;                                    // ended, and nothing more completes
+  std::uint64_t running_sequence_ = 0;                      // of the item that is being begun
+  std::chrono::steady_clock::time_point last_words_until_;  // ended: what is to be said has time until then
+  std::uint64_t cut_sequence_ = 0;                          // ended: items from here on cannot complete
   std::size_t reducers_made_ = 0;
   std::uint64_t transfers_seen_ = 0;           // how many the transport had completed when somebody last looked
   std::vector<std::uint64_t> finished_by_id_;  // rounds of reducers that are gone, 0 for those that are not

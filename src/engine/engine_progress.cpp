@@ -45,10 +45,7 @@ bool EngineImpl::advance(Visitor visitor) {
     moved |= drain();  // first: a failure that arrives below ends what was submitted before it
     if (held_) judge_held_failure();
     moved |= advance_rounds(visitor);
-    if (control_ &&
-        !negotiation_.has_ended()) {  // afterwards nothing said can matter, and links to ranks that left throw
-      moved |= converse();
-    }
+    if (control_) moved |= negotiation_.has_ended() ? say_last_words() : converse();
     const bool may_relay = visitor != Visitor::coordinator || requests_settled();
     moved |= may_relay && !negotiation_.has_ended() && negotiation_.relay();
     moved |= !held_ && run_listed(visitor != Visitor::hook);
@@ -65,12 +62,12 @@ bool EngineImpl::advance(Visitor visitor) {
   count_executing();
   // After the end only what everyone still takes part in.
   const bool over = negotiation_.has_ended();
-  const bool unsent = control_ && !over && !control_->idle();
+  const bool unsent = control_ && !control_->idle() && (!over || Clock::now() < last_words_until_);
   unsent_.store(unsent);
   const int waiting = static_cast<int>(submitted_.size()) + static_cast<int>(busy) + (unsent ? 1 : 0) + (held_ ? 1 : 0);
   const bool completing_there = completing() && lane_ != nullptr && !lane_->idle();
   const int after_all = static_cast<int>(held_.has_value() || completing_there);
-  active_.store((over ? after_all : waiting) + executing_.load());
+  active_.store((over ? after_all + static_cast<int>(unsent) : waiting) + executing_.load());
   advancing_.store(before);
   return moved;
 }
@@ -126,6 +123,17 @@ bool EngineImpl::converse() {
     if (!negotiation_.has_ended()) throw;
   }
   return moved;
+}
+
+// Why the group has ended is said for a while. What is heard does not matter any more, and links to ranks that left
+// throw.
+bool EngineImpl::say_last_words() noexcept {
+  if (control_->idle() || Clock::now() >= last_words_until_) return false;
+  try {
+    return control_->flush();
+  } catch (const std::exception&) {
+    return false;
+  }
 }
 
 void EngineImpl::send(Rank to, const Envelope& envelope) { control_->send(to, envelope); }

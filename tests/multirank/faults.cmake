@@ -3,3 +3,13 @@ if(KOLO_HAVE_MPI)
   kolo_test(multirank.faults LABELS faults multirank PROCESSES 2 3 4 TIMEOUT 120 LINK MPI::MPI_CXX SOURCES
     faults/mismatch_test.cpp faults/ends_test.cpp)
 endif()
+if(KOLO_HAVE_MPI)
+  # Between emulated hosts: what is said there leaves only while somebody looks.
+  foreach(network tcp mpi)
+    add_test(NAME multirank.faults.${network}
+      COMMAND ${kolo_SOURCE_DIR}/tests/support/hosts/once 2 1gbit 4 $<TARGET_FILE:multirank.faults>
+        --gtest_filter=Failing*:Leaving*:Shutdown*)
+    set_tests_properties(multirank.faults.${network} PROPERTIES ENVIRONMENT KOLO_NETWORK=${network}
+      LABELS "faults;multirank;mpi" SKIP_RETURN_CODE 77 TIMEOUT 120 COST 8)
+  endforeach()
+endif()

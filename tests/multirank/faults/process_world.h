@@ -30,7 +30,8 @@ inline void meet_all() { MPI_Barrier(MPI_COMM_WORLD); }
 // Runs body(context, roles) with each of: the root of the control tree, an inner rank (where there is one) and the last
 // rank as the odd one.
 template <class Body>
-void for_every_odd_rank(const Config& config, Body body) {
+void for_every_odd_rank(Config config, Body body) {
+  config.network = Config::from_environment().network;  // between emulated hosts either
   int size = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   for (const Rank odd : {0, 1, size - 1}) {
