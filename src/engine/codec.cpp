@@ -111,6 +111,7 @@ void write(const Fatal& from, wire::Fatal& to) {
   to.mutable_rounds()->Assign(from.rounds.begin(), from.rounds.end());
   to.set_calls(from.calls);
   to.set_reducers(from.reducers);
+  to.mutable_answered()->Assign(from.answered.begin(), from.answered.end());
   to.set_after_failure(from.after_failure);
 }
 
@@ -122,6 +123,7 @@ Fatal read(const wire::Fatal& from) {
           .rounds = to_vector(from.rounds()),
           .calls = from.calls(),
           .reducers = from.reducers(),
+          .answered = to_vector(from.answered()),
           .after_failure = from.after_failure()};
 }
 

@@ -7,7 +7,8 @@
 //   this rank fails  its next call waits until all ranks have heard that, and so cannot meet one of those
 //   a peer leaves    likewise: calls that it has not come to are errors
 //
-// The same holds for a reducer that others make when a rank has failed before.
+// Ranks that fail after as many calls are at the same place, and go on together. The same holds for a reducer that
+// others make when a rank has failed before.
 #include <algorithm>
 #include <utility>
 
@@ -30,6 +31,7 @@ void EngineImpl::settle_failure() {
 }
 
 void EngineImpl::limit_calls(const Fatal& failure, std::uint64_t number, const std::exception_ptr& error) {
+  if (answers_own(failure)) return;
   bool overtaken = false;
   {
     const std::scoped_lock lock(queue_lock_);
@@ -45,6 +47,12 @@ void EngineImpl::limit_calls(const Fatal& failure, std::uint64_t number, const s
     overtaken |= untold_.add(std::move(untold), error);
   }
   if (overtaken) end_overtaken(failure);
+}
+
+// Whether the peer has failed where this rank has: it knew of that, or neither knew of the other.
+bool EngineImpl::answers_own(const Fatal& failure) const {
+  const bool at_once = parts_.calls != nullptr && parts_.calls->held() && failure.calls == own_failed_after_;
+  return at_once || (own_failed_at_ != 0 && std::ranges::count(failure.answered, own_failed_at_) > 0);
 }
 
 void EngineImpl::told(const std::exception_ptr& error) {

@@ -85,9 +85,14 @@ void EngineImpl::announce_failure(const std::string& text, const GradientRounds*
     if (negotiation_.has_ended()) return;
     seen = own_failures_.load();
     own_failed_at_ = 0;
+    own_failed_after_ = calls_reached();
     failure.reducers = reducers_made_;
-    failure.calls = calls_reached();
+    failure.calls = own_failed_after_;
     if (parts_.calls != nullptr) parts_.calls->hold();
+    {
+      const std::scoped_lock queue(queue_lock_);
+      failure.answered = untold_.answer(failure.calls);
+    }
     drain();  // what was submitted before it ends with it
     negotiation_.fail(failure);
   }

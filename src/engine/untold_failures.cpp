@@ -24,6 +24,16 @@ void UntoldFailures::tell(std::uint64_t number) {
   lift([&](const auto& failure) { return failure.number == number && failure.rounds == nullptr; });
 }
 
+std::vector<std::uint64_t> UntoldFailures::answer(std::uint64_t calls) {
+  std::vector<std::uint64_t> numbers;
+  lift([&](const auto& failure) {
+    const bool here = failure.rounds == nullptr && failure.failure.calls == calls;
+    if (here) numbers.push_back(failure.number);
+    return here;
+  });
+  return numbers;
+}
+
 void UntoldFailures::tell_of_rounds() {
   lift([](const auto& failure) { return failure.told(); });
 }

@@ -34,6 +34,8 @@ class UntoldFailures {
   bool add(UntoldFailure failure, const std::exception_ptr& error);
   // An error with this number has reached the program.
   void tell(std::uint64_t number);
+  // This rank's training code fails too, having come to as many calls: it is at the same place then. Their numbers.
+  [[nodiscard]] std::vector<std::uint64_t> answer(std::uint64_t calls);
   // A round has ended.
   void tell_of_rounds();
   // A reducer is gone.

@@ -82,6 +82,7 @@ Fatal make_fatal(ByteSource& source) {
   fatal.rounds = source.numbers<std::uint64_t>();
   fatal.calls = source.below(9);
   fatal.reducers = source.below(9);
+  fatal.answered = source.numbers<std::uint64_t>();
   fatal.after_failure = source.below(2) == 1;
   return fatal;
 }

@@ -162,6 +162,30 @@ TEST_P(DirectCalls, AfterAFailedOperationByNameTheyWork) {
   });
 }
 
+// As where all find that a file is missing: they fail at the same place, and can say so to each other.
+TEST_P(DirectCalls, WhereAllHaveFailedTheyWork) {
+  run([](Context& context) {
+    for (int step = 0; step < 10; ++step) {
+      // At the same time, in any order, and one after the other has heard of it.
+      if (step % 2 == 1) std::this_thread::sleep_for(std::chrono::milliseconds(20 * context.rank()));
+      EXPECT_THROW(context.run(throw_it), std::runtime_error);
+      EXPECT_EQ(sum(context, static_cast<float>(step)), static_cast<float>(step * context.size()));
+    }
+  });
+}
+
+TEST_P(DirectCalls, WhereAllButOneHaveFailedThatOneIsTold) {
+  run([](Context& context) {
+    for (int step = 0; step < 3; ++step) sum(context, 1.0F);
+    if (is_odd(context)) {
+      std::this_thread::sleep_for(50ms);
+    } else {
+      EXPECT_THROW(context.run(throw_it), std::runtime_error);
+    }
+    EXPECT_THAT(error_of([&] { sum(context, 1.0F); }), kTold);
+  });
+}
+
 TEST_P(DirectCalls, ARankThatLeavesEndsThoseItDoesNotComeTo) {
   run([](Context& context) {
     for (int i = 0; i < 100; ++i) sum(context, 1.0F);

@@ -27,7 +27,7 @@ Envelope example() {
   item.names = {"a", "b"};
   item.sequence = 9;
   envelope.items = {item};
-  envelope.fatal = Fatal{FatalKind::peer_left, {2}, "left", 5, {1, 2}, 77, 3, true};
+  envelope.fatal = Fatal{FatalKind::peer_left, {2}, "left", 5, {1, 2}, 77, 3, {8, 9}, true};
   return envelope;
 }
 
@@ -46,6 +46,7 @@ TEST(Codec, GivesBackWhatItWasGiven) {
   EXPECT_EQ(after.fatal->rounds, before.fatal->rounds);
   EXPECT_EQ(after.fatal->calls, 77U);
   EXPECT_EQ(after.fatal->reducers, 3U);
+  EXPECT_EQ(after.fatal->answered, before.fatal->answered);
   EXPECT_TRUE(after.fatal->after_failure);
   EXPECT_FALSE(after.failure);
 }
