@@ -53,6 +53,9 @@ struct Config {
   // The interface, by name or by network ("10.0.0.0/24"), on which the ranks of several hosts reach each other: their
   // monitors, and their messages where these go over TCP. Empty: the first whose network all hosts share.
   std::string interface;
+  // The kernel's congestion control for connections between hosts: "cubic" and the like, or "system": what it has by
+  // default. Empty: that too, but cubic for bbr, whose pacing costs a timer for every burst.
+  std::string tcp_congestion;
   // Who moves buckets forward: the coordinator thread too (always), only the callers (never), or chosen from the
   // cores there are (automatic).
   CoordinatorMode coordinator = CoordinatorMode::automatic;

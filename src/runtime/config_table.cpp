@@ -152,6 +152,10 @@ constexpr ConfigRow kRows[] = {
      "Where ranks of several hosts reach each other (the monitor, and messages over TCP); auto: in the first network "
      "that all hosts share.",
      parse_word<&Config::interface>, print_word<&Config::interface>},
+    {"KOLO_TCP_CONGESTION", "auto, system, or a name as cubic",
+     "The kernel's congestion control for connections between hosts: by name, or its default (system); that too, but "
+     "cubic for bbr, whose pacing costs a timer for every burst (auto).",
+     parse_word<&Config::tcp_congestion>, print_word<&Config::tcp_congestion>},
     {"KOLO_COORDINATOR", "auto, always, never",
      "Who moves buckets forward: the coordinator thread too (always), only the callers (never), or as the free cores "
      "suggest (auto).",

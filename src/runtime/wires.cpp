@@ -72,8 +72,9 @@ Wires make_process_wires(cluster::Bootstrap& bootstrap, const void* mpi_comm, te
     return wires;
   }
   wires.way = choose_network(bootstrap, config.network) == Network::mpi ? Way::mpi : Way::tcp;
-  wires.transport = wires.way == Way::mpi ? transport::make_mpi(mpi_comm, counters)
-                                          : transport::make_tcp(bootstrap, config.interface, counters);
+  wires.transport = wires.way == Way::mpi
+                        ? transport::make_mpi(mpi_comm, counters)
+                        : transport::make_tcp(bootstrap, {config.interface, config.tcp_congestion}, counters);
   return wires;
 }
 

@@ -29,9 +29,12 @@ namespace kolo::transport {
 [[nodiscard]] std::unique_ptr<Transport> make_shm(cluster::Bootstrap& bootstrap, SharedMemory& memory,
                                                   std::chrono::milliseconds timeout);
 
-// Over TCP connections between the hosts, on the network that `interface` names (empty: the first that all share).
-// Collective. A peer that ends is seen by the end of its connections.
-[[nodiscard]] std::unique_ptr<Transport> make_tcp(cluster::Bootstrap& bootstrap, const std::string& interface,
+struct TcpSettings {
+  std::string interface;           // KOLO_INTERFACE: the network, where hosts have several; empty: the first they share
+  std::string congestion_control;  // KOLO_TCP_CONGESTION
+};
+// Over TCP connections between the hosts. Collective. A peer that ends is seen by the end of its connections.
+[[nodiscard]] std::unique_ptr<Transport> make_tcp(cluster::Bootstrap& bootstrap, const TcpSettings& settings,
                                                   telemetry::Counters& counters);
 
 // Over a duplicate of `mpi_comm` (a MPI_Comm*; null: MPI_COMM_WORLD). Throws UsageError in a build without MPI.

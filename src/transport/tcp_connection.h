@@ -64,7 +64,7 @@ class TcpOutgoing {
   [[nodiscard]] bool idle() const noexcept { return sends_.empty(); }
 
   // Begins a connection. REQUIRES: state() is none.
-  void call(const cluster::SocketAddress& address, const TcpGreeting& greeting);
+  void call(const cluster::SocketAddress& address, const TcpGreeting& greeting, const std::string& congestion_control);
   // Takes the peer's call for its own. REQUIRES: state() is none.
   void answer_on(base::UniqueFd socket);
   void queue(std::shared_ptr<TcpSend> send) { sends_.push_back(std::move(send)); }

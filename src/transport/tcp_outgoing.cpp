@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cluster/listener.h"
+#include "transport/congestion_control.h"
 #include "transport/tcp_connection.h"
 
 namespace kolo::transport {
@@ -22,9 +23,11 @@ iovec part(const void* begin, std::size_t size, std::size_t skip) {
 
 }  // namespace
 
-void TcpOutgoing::call(const cluster::SocketAddress& address, const TcpGreeting& greeting) {
+void TcpOutgoing::call(const cluster::SocketAddress& address, const TcpGreeting& greeting,
+                       const std::string& congestion_control) {
   socket_ = cluster::make_tcp_socket(address.family());
   if (!socket_) return fail(errno);
+  set_congestion_control(socket_.get(), congestion_control);
   state_ = State::calling;
   if (connect(socket_.get(), address.get(), address.length) != 0 && errno != EINPROGRESS) return fail(errno);
   // It goes first, and so does not need a header.

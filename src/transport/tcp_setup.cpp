@@ -3,10 +3,11 @@
 #include <sstream>
 
 #include "cluster/host_address.h"
+#include "transport/congestion_control.h"
 
 namespace kolo::transport {
 
-TcpWorld set_up_tcp(cluster::Bootstrap& bootstrap, const std::string& interface) {
+TcpWorld set_up_tcp(cluster::Bootstrap& bootstrap, const TcpSettings& settings) {
   const Placement& placement = bootstrap.placement();
   TcpWorld world;
   world.rank = placement.rank;
@@ -16,7 +17,7 @@ TcpWorld set_up_tcp(cluster::Bootstrap& bootstrap, const std::string& interface)
   const std::string token_text = world.rank == 0 ? cluster::random_token() : "";
   for (const auto& text :
        bootstrap.allgather(std::to_string(placement.cross_rank) + ' ' + (token_text.empty() ? "-" : token_text) + ' ' +
-                           print(cluster::allowed_addresses(interface)))) {
+                           print(cluster::allowed_addresses(settings.interface)))) {
     int host = 0;
     std::string token;
     std::string addresses;
@@ -30,6 +31,8 @@ TcpWorld set_up_tcp(cluster::Bootstrap& bootstrap, const std::string& interface)
     world.addresses.push_back(cluster::parse_listener(static_cast<Rank>(world.addresses.size()), text));
   }
   world.token = cluster::parse_token(secret);
+  world.congestion_control = choose_congestion_control(settings.congestion_control);
+  set_congestion_control(world.listener.get(), world.congestion_control);
   return world;
 }
 

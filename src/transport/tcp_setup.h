@@ -9,6 +9,7 @@
 #include "cluster/socket_address.h"
 #include "cluster/token.h"
 #include "telemetry/counters.h"
+#include "transport/make.h"
 #include "transport/transport.h"
 
 namespace kolo::transport {
@@ -18,11 +19,12 @@ struct TcpWorld {
   cluster::Token token{};
   base::UniqueFd listener;
   std::vector<cluster::SocketAddress> addresses;  // by rank
+  std::string congestion_control = {};            // of all connections; empty: as the system has it
 };
 
-// Collective. `interface` (KOLO_INTERFACE) says where, on hosts with several networks. Throws BackendError on every
+// Collective. Throws BackendError on every
 // rank when one of them cannot listen, naming it.
-[[nodiscard]] TcpWorld set_up_tcp(cluster::Bootstrap& bootstrap, const std::string& interface);
+[[nodiscard]] TcpWorld set_up_tcp(cluster::Bootstrap& bootstrap, const TcpSettings& settings);
 
 // The end of one rank of it.
 [[nodiscard]] std::unique_ptr<Transport> make_tcp(TcpWorld world, telemetry::Counters& counters);

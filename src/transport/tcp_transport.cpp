@@ -111,6 +111,7 @@ class TcpTransport final : public Transport {
   Rank rank_;
   TcpGreeting greeting_;
   std::vector<cluster::SocketAddress> addresses_;
+  std::string congestion_control_;
   telemetry::Counters& counters_;
   Epoll epoll_;
   TcpListener listener_;
@@ -165,6 +166,7 @@ TcpTransport::TcpTransport(TcpWorld world, telemetry::Counters& counters)
     : rank_(world.rank),
       greeting_{.token = world.token, .from = world.rank},
       addresses_(std::move(world.addresses)),
+      congestion_control_(std::move(world.congestion_control)),
       counters_(counters),
       listener_(std::move(world.listener), world.token, static_cast<int>(addresses_.size())),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
@@ -237,7 +239,7 @@ void TcpTransport::begin(Peer& peer) {
 }
 
 void TcpTransport::call(Peer& peer) {
-  peer.out.call(addresses_[static_cast<std::size_t>(peer.rank)], greeting_);
+  peer.out.call(addresses_[static_cast<std::size_t>(peer.rank)], greeting_, congestion_control_);
   const int error = peer.out.error();
   if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) throw_out_of_sockets(error);
   if (peer.out.state() == TcpOutgoing::State::calling) watch_out(peer);
@@ -390,9 +392,9 @@ std::unique_ptr<Transport> make_tcp(TcpWorld world, telemetry::Counters& counter
   return std::make_unique<TcpTransport>(std::move(world), counters);
 }
 
-std::unique_ptr<Transport> make_tcp(cluster::Bootstrap& bootstrap, const std::string& interface,
+std::unique_ptr<Transport> make_tcp(cluster::Bootstrap& bootstrap, const TcpSettings& settings,
                                     telemetry::Counters& counters) {
-  return make_tcp(set_up_tcp(bootstrap, interface), counters);
+  return make_tcp(set_up_tcp(bootstrap, settings), counters);
 }
 
 }  // namespace kolo::transport

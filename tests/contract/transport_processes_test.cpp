@@ -48,7 +48,7 @@ TEST(TransportProcesses, Mpi) {
 TEST(TransportProcesses, Tcp) {
   telemetry::Counters counters;
   const auto bootstrap = cluster::make_mpi_bootstrap();
-  const auto end = transport::make_tcp(*bootstrap, "", counters);
+  const auto end = transport::make_tcp(*bootstrap, {}, counters);
   ASSERT_EQ(end->rank(), bootstrap->placement().rank);
   for (const auto& a_case : test::transport_cases()) run_on_all(a_case, *end);
 }

@@ -34,7 +34,7 @@ Ends make_tcp_ends(int ranks) {
   Ends ends(static_cast<std::size_t>(ranks));
   test::run_ranks(ranks, [&](int rank) {
     const auto at = static_cast<std::size_t>(rank);
-    ends[at] = transport::make_tcp(*bootstraps[at], "", counters);
+    ends[at] = transport::make_tcp(*bootstraps[at], {}, counters);
   });
   return ends;
 }

@@ -45,7 +45,7 @@ int main(int, char** arguments) {
   const auto bootstrap = kolo::cluster::make_mpi_bootstrap();
   const auto memory = kolo::transport::make_process_shared_memory(*bootstrap, 30s);
   kolo::telemetry::Counters counters;
-  const auto end = std::string_view(arguments[1]) == "tcp" ? kolo::transport::make_tcp(*bootstrap, "", counters)
+  const auto end = std::string_view(arguments[1]) == "tcp" ? kolo::transport::make_tcp(*bootstrap, {}, counters)
                                                            : kolo::transport::make_shm(*bootstrap, *memory, 30s);
   kolo::test::meet(*end);
   if (end->rank() == 1) std::raise(SIGKILL);

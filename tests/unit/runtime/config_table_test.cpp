@@ -21,6 +21,7 @@ TEST(ConfigTable, EveryFieldIsSetByItsVariable) {
                                             {"KOLO_MONITOR_TIMEOUT", "100ms"},
                                             {"KOLO_NETWORK", "mpi"},
                                             {"KOLO_INTERFACE", "10.0.0.0/24"},
+                                            {"KOLO_TCP_CONGESTION", "reno"},
                                             {"KOLO_COST_MODEL", "measured"},
                                             {"KOLO_DEVICE_REDUCTION", "host"},
                                             {"KOLO_CUDA_AWARE_MPI", "off"},
@@ -41,6 +42,7 @@ TEST(ConfigTable, EveryFieldIsSetByItsVariable) {
   EXPECT_EQ(parsed.config.monitor_timeout, std::chrono::milliseconds(100));
   EXPECT_EQ(parsed.config.network, Network::mpi);
   EXPECT_EQ(parsed.config.interface, "10.0.0.0/24");
+  EXPECT_EQ(parsed.config.tcp_congestion, "reno");
   EXPECT_EQ(parsed.config.cost_model, CostModel::measured);
   EXPECT_EQ(parsed.config.device_reduction, DeviceReduction::host);
   EXPECT_FALSE(parsed.config.cuda_aware_mpi);
@@ -111,7 +113,7 @@ TEST(ConfigTable, ABadValueIsNamedWithWhatIsAllowed) {
       {"KOLO_RING_SEGMENT_BYTES", "2G"}, {"KOLO_COST_MODEL", "guess"},     {"KOLO_SPIN_ITERATIONS", "-1"},
       {"KOLO_LOG_LEVEL", "WARN"},        {"KOLO_SHARED_DEVICE", "1"},      {"KOLO_NCCL_MAX_CTAS", "65"},
       {"KOLO_DEVICE_REDUCTION", "mpi"},  {"KOLO_NCCL_REGISTRATION", "on"}, {"KOLO_STREAM_PRIORITY", "-5"},
-      {"KOLO_CUDA_AWARE_MPI", "auto"}};
+      {"KOLO_CUDA_AWARE_MPI", "auto"},   {"KOLO_TCP_CONGESTION", "c c"}};
   EXPECT_EQ(bad.size(), config_rows().size());
   for (const ConfigRow& row : config_rows()) {
     for (const std::string& value : {std::string(), bad.at(std::string(row.name))}) {
