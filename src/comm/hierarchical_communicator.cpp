@@ -17,11 +17,12 @@
 namespace kolo::comm {
 namespace {
 
-// Among the group's operations, so that whoever waits for another one advances it too.
+// Among the group's operations, so that whoever waits for another one advances it too. It counts as one before it is
+// started: what is started sends at once.
 class FlatOperation final : public collectives::Machine {
  public:
-  FlatOperation(std::shared_ptr<collectives::Group> group, std::unique_ptr<Operation> operation)
-      : Machine(std::move(group)), operation_(std::move(operation)) {}
+  FlatOperation(std::shared_ptr<collectives::Group> group, Communicator& flat, const AllreduceOptions& options)
+      : Machine(std::move(group)), operation_(flat.start(options)) {}
   [[nodiscard]] std::vector<Rank> waiting_for() const override { return operation_->waiting_for(); }
 
  private:
@@ -53,7 +54,7 @@ class HierarchicalCommunicator final : public GroupCommunicator {
       hierarchy_->prepare(parts_.timeout);  // waits for ranks, so before anything is in flight
     }
     if (is_flat(options)) {
-      return std::make_unique<FlatOperation>(group(), flat_->start(without_buffer(options)));
+      return std::make_unique<FlatOperation>(group(), *flat_, without_buffer(options));
     }
     if (options.count == 0 && options.flags.words.empty()) return std::make_unique<CompleteOperation>();
     return begun(start_hierarchical_allreduce(hierarchy_, options));

@@ -31,11 +31,11 @@ void EngineImpl::settle_failure() {
 }
 
 void EngineImpl::limit_calls(const Fatal& failure, std::uint64_t number, const std::exception_ptr& error) {
-  if (answers_own(failure)) return;
   bool overtaken = false;
+  std::vector<Submission> late;
   {
     const std::scoped_lock lock(queue_lock_);
-    UntoldFailure untold{failure, number, nullptr, 0};
+    UntoldFailure untold{failure, number, nullptr, 0, error};
     for (auto* rounds : rounds_) {
       const auto id = rounds->id();
       overtaken |= untold.came_before(id) && names_.contains(GradientRounds::table_name_of(id));
@@ -44,15 +44,35 @@ void EngineImpl::limit_calls(const Fatal& failure, std::uint64_t number, const s
       untold.round = failure.rounds[id];
     }
     if (untold.told()) return;
-    overtaken |= untold_.add(std::move(untold), error);
+    if (untold.rounds == nullptr) late = take_queued();
+    overtaken |= untold_.add(std::move(untold));
   }
+  for (auto& submission : late) submission.pending.work->fail(error);
   if (overtaken) end_overtaken(failure);
 }
 
-// Whether the peer has failed where this rank has: it knew of that, or neither knew of the other.
-bool EngineImpl::answers_own(const Fatal& failure) const {
-  const bool at_once = parts_.calls != nullptr && parts_.calls->held() && failure.calls == own_failed_after_;
-  return at_once || (own_failed_at_ != 0 && std::ranges::count(failure.answered, own_failed_at_) > 0);
+// Whether the peer has failed where this rank has: it knew of that, or neither knew of the other. Once: a rank that
+// fails again is further on.
+bool EngineImpl::answers_own(const Fatal& failure) {
+  const bool at_once =
+      parts_.calls != nullptr && parts_.calls->held() && !failed_again_ && failure.calls == own_failed_after_;
+  const bool known = own_failed_at_ != 0 && std::ranges::count(failure.answered, own_failed_at_) > 0;
+  return (at_once || known) && answered_by_.insert(failure.ranks.front()).second;
+}
+
+// What this rank has submitted by name after its own failure is not over with one that answers it.
+void EngineImpl::submit_again() {
+  for (auto& [name, submission] : submitted_) {
+    if (submission.when_listed) continue;
+    submission.reported = false;
+    submission.cancelled = false;
+    negotiation_.submit(submission.entry);
+  }
+}
+
+bool EngineImpl::has_own_failure() {
+  const std::scoped_lock lock(queue_lock_);
+  return own_failure_.has_value();
 }
 
 void EngineImpl::told(const std::exception_ptr& error) {
@@ -91,14 +111,14 @@ void EngineImpl::end_overtaken(const Fatal& failure) {
   negotiation_.end(fatal, rank());
 }
 
-// What all ranks have begun completes.
+// What all ranks have begun completes, if it is known how far they have come.
 void EngineImpl::end_calls(const Fatal& fatal, const std::exception_ptr& error) {
   if (parts_.calls == nullptr) return;
-  parts_.calls->release();
   const bool says_how_far = fatal.kind == FatalKind::peer_left || fatal.kind == FatalKind::failed;
   const bool left_here = fatal.kind == FatalKind::peer_left && !fatal.ranks.empty() && fatal.ranks.front() == rank();
   constexpr std::uint64_t kForGood = 0;  // no failure's number
-  if (says_how_far && !left_here) parts_.calls->limit(fatal.calls, kForGood, error);
+  if (!left_here) parts_.calls->limit(says_how_far ? fatal.calls : 0, kForGood, error);
+  parts_.calls->release();
 }
 
 void EngineImpl::heard_by_all(std::uint64_t epoch) {

@@ -84,6 +84,8 @@ void EngineImpl::announce_failure(const std::string& text, const GradientRounds*
     const std::scoped_lock lock(progress_lock_);
     if (negotiation_.has_ended()) return;
     seen = own_failures_.load();
+    failed_again_ = own_failed_after_ == calls_reached() && has_own_failure();
+    answered_by_.clear();
     own_failed_at_ = 0;
     own_failed_after_ = calls_reached();
     failure.reducers = reducers_made_;
@@ -185,6 +187,7 @@ void EngineImpl::failed(const Fatal& failure) {
     own_failed_at_ = number;
   }
   const auto error = to_exception(failure, number);
+  if (!own && answers_own(failure)) return submit_again();
   fail_unlisted(error, false);
   if (own) return;
   limit_calls(failure, number, error);

@@ -212,6 +212,10 @@ Work EngineImpl::enqueue(Submission submission) {
       submission.pending.work->fail(failed_round_.error);
       return work;
     }
+    if (const auto* untold = untold_.without_round(); untold != nullptr && !submission.when_listed) {
+      submission.pending.work->fail(untold->error);
+      return work;
+    }
     own_failure_.reset();
     const auto* before = submission.table_of ? untold_.before(*submission.table_of) : nullptr;
     if (before != nullptr) overtaken = before->number;

@@ -124,7 +124,9 @@ class EngineImpl final : public Engine,
   [[nodiscard]] base::CallLimit::Hooks call_hooks();
   void settle_failure();
   void limit_calls(const Fatal& failure, std::uint64_t number, const std::exception_ptr& error);
-  [[nodiscard]] bool answers_own(const Fatal& failure) const;
+  [[nodiscard]] bool has_own_failure();
+  void submit_again();
+  [[nodiscard]] bool answers_own(const Fatal& failure);
   void end_overtaken(std::uint64_t number);
   void end_overtaken(const Fatal& failure);
   void end_calls(const Fatal& fatal, const std::exception_ptr& error);
@@ -221,6 +223,8 @@ class EngineImpl final : public Engine,
   std::vector<std::shared_ptr<void>> buried_;  // memory that peers may still write to; shared with nobody any more
   std::map<std::string, std::chrono::steady_clock::time_point> awaited_since_;  // until reported: what others wait for
   std::uint64_t own_failed_at_ = 0;     // epoch of this rank's last failure; 0: none, or it has not come back yet
+  std::set<Rank> answered_by_;          // who has failed at the same place as this rank, the last time
+  bool failed_again_ = false;           // having done nothing since the failure before
   std::uint64_t own_failed_after_ = 0;  // so many calls
   std::atomic<std::uint64_t> own_failures_{0};  // of this rank's training code, announced; written under the lock
   const std::function<Awaited()>* awaited_ = nullptr;  // of the round that is being waited for

@@ -1,12 +1,13 @@
 #include "engine/untold_failures.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace kolo::engine {
 
-bool UntoldFailures::add(UntoldFailure failure, const std::exception_ptr& error) {
-  const bool begun = calls_ != nullptr && calls_->limit(failure.failure.calls, failure.number, error);
+bool UntoldFailures::add(UntoldFailure failure) {
+  const bool begun = calls_ != nullptr && calls_->limit(failure.failure.calls, failure.number, failure.error);
   failures_.push_back(std::move(failure));
   return begun;
 }
@@ -26,8 +27,10 @@ void UntoldFailures::tell(std::uint64_t number) {
 
 std::vector<std::uint64_t> UntoldFailures::answer(std::uint64_t calls) {
   std::vector<std::uint64_t> numbers;
+  std::set<Rank> answered;  // a rank that has failed twice is further on
   lift([&](const auto& failure) {
-    const bool here = failure.rounds == nullptr && failure.failure.calls == calls;
+    const bool here = failure.rounds == nullptr && failure.failure.calls == calls &&
+                      answered.insert(failure.failure.ranks.front()).second;
     if (here) numbers.push_back(failure.number);
     return here;
   });
@@ -46,6 +49,11 @@ void UntoldFailures::forget(const GradientRounds& rounds) {
 
 const UntoldFailure* UntoldFailures::find(std::uint64_t number) const {
   const auto found = std::ranges::find(failures_, number, &UntoldFailure::number);
+  return found == failures_.end() ? nullptr : &*found;
+}
+
+const UntoldFailure* UntoldFailures::without_round() const {
+  const auto found = std::ranges::find(failures_, nullptr, &UntoldFailure::rounds);
   return found == failures_.end() ? nullptr : &*found;
 }
 

@@ -17,12 +17,11 @@ struct UntoldFailure {
   std::uint64_t number = 0;          // PeerFailedError::failure()
   GradientRounds* rounds = nullptr;  // null: it names none
   std::uint64_t round = 0;
+  std::exception_ptr error = {};
 
   [[nodiscard]] bool told() const { return rounds != nullptr && rounds->rounds_finished() > round; }
-  // Whether the rank failed before it had made any reducer, or this one.
-  [[nodiscard]] bool came_before(std::size_t reducer) const {
-    return failure.rounds.empty() && reducer >= failure.reducers;
-  }
+  // Whether the rank failed before it had made this reducer.
+  [[nodiscard]] bool came_before(std::size_t reducer) const { return reducer >= failure.reducers; }
 };
 
 // Externally synchronized.
@@ -30,8 +29,8 @@ class UntoldFailures {
  public:
   explicit UntoldFailures(base::CallLimit* calls) : calls_(calls) {}  // may be null
 
-  // `error` is what calls throw from now on that the peer does not come to. True: one has begun already.
-  bool add(UntoldFailure failure, const std::exception_ptr& error);
+  // Calls that the peer does not come to throw its error from now on. True: one has begun already.
+  bool add(UntoldFailure failure);
   // An error with this number has reached the program.
   void tell(std::uint64_t number);
   // This rank's training code fails too, having come to as many calls: it is at the same place then. Their numbers.
@@ -43,6 +42,8 @@ class UntoldFailures {
 
   // Null: there is none.
   [[nodiscard]] const UntoldFailure* find(std::uint64_t number) const;
+  // That an operation by name has to tell: no round does. Null: there is none.
+  [[nodiscard]] const UntoldFailure* without_round() const;
   // Because of which no peer comes to make this reducer.
   [[nodiscard]] const UntoldFailure* before(std::size_t reducer) const;
 

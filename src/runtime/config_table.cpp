@@ -121,6 +121,9 @@ constexpr std::string_view kDeviceReductionMeaning =
     "What reduces gradients on GPUs: NCCL, and it is an error where a rank has none (nccl); the hosts, through their "
     "memory (host); NCCL inside each host and between hosts, a share for each GPU, NCCL (hierarchical) or the hosts' "
     "network (mixed); NCCL where all ranks have it, else the hosts, with a warning (auto). The same on all ranks.";
+constexpr std::string_view kTcpCongestionMeaning =
+    "The kernel's congestion control for connections between hosts: by name, or its default (system); that too, but "
+    "cubic for bbr, whose pacing costs a timer for every burst (auto).";
 constexpr std::string_view kNcclRegistrationMeaning =
     "What NCCL is told of the memory of gradients, so that it need not copy it: windows over all ranks (window; NCCL "
     "2.29.7), each rank's buffers (buffer; NCCL 2.19), nothing (off); windows where all ranks are on one host and have "
@@ -152,9 +155,7 @@ constexpr ConfigRow kRows[] = {
      "Where ranks of several hosts reach each other (the monitor, and messages over TCP); auto: in the first network "
      "that all hosts share.",
      parse_word<&Config::interface>, print_word<&Config::interface>},
-    {"KOLO_TCP_CONGESTION", "auto, system, or a name as cubic",
-     "The kernel's congestion control for connections between hosts: by name, or its default (system); that too, but "
-     "cubic for bbr, whose pacing costs a timer for every burst (auto).",
+    {"KOLO_TCP_CONGESTION", "auto, system, or a name as cubic", kTcpCongestionMeaning,
      parse_word<&Config::tcp_congestion>, print_word<&Config::tcp_congestion>},
     {"KOLO_COORDINATOR", "auto, always, never",
      "Who moves buckets forward: the coordinator thread too (always), only the callers (never), or as the free cores "
@@ -162,8 +163,7 @@ constexpr ConfigRow kRows[] = {
      parse_enum<&Config::coordinator, kCoordinatorModes>, print_enum<&Config::coordinator, kCoordinatorModes>},
     {"KOLO_RING_SEGMENT_BYTES", "1K to 1G",
      "Segment of the ring over a network: below Open MPI's eager limit for TCP, so that both directions of a link run "
-     "at "
-     "once.",
+     "at once.",
      parse_size<&Config::ring_segment_bytes, kKiB, kGiB>, print_size<&Config::ring_segment_bytes>},
     {"KOLO_COST_MODEL", "fixed, measured",
      "What an algorithm is chosen by: constants of the library, so that runs repeat bit for bit (fixed), or what "

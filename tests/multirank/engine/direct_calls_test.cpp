@@ -57,7 +57,8 @@ class DirectCalls : public testing::TestWithParam<std::tuple<Hosts, CoordinatorM
   [[nodiscard]] static bool is_odd(Context& context) { return context.rank() == context.size() - 1; }
 };
 INSTANTIATE_TEST_SUITE_P(Worlds, DirectCalls,
-                         testing::Combine(testing::Values(one_host(2), one_host(5), Hosts{0, 1, 2}, Hosts{0, 1, 0, 1}),
+                         testing::Combine(testing::Values(one_host(2), one_host(5), Hosts{0, 1, 2}, Hosts{0, 0, 1},
+                                                          Hosts{0, 1, 0, 1}),
                                           testing::Values(CoordinatorMode::always, CoordinatorMode::never)));
 
 const auto kTold = AllOf(HasSubstr("failed: training code failed on rank"), HasSubstr("bad batch"));
@@ -85,6 +86,30 @@ TEST_P(DirectCalls, AnExceptionReachesThoseWhoComeLater) {
       std::this_thread::sleep_for(100ms);
     }
     EXPECT_THAT(error_of([&] { sum(context, 1.0F); }), kTold);
+  });
+}
+
+// The rank that fails is at its next collective at once, which is another one than that of the others.
+TEST_P(DirectCalls, WhoGoesOnAtOnceMeetsNobody) {
+  for (int trial = 0; trial < 20; ++trial) {
+    run([](Context& context) {
+      if (is_odd(context)) {
+        EXPECT_THROW(context.run(throw_it), std::runtime_error);
+      }
+      EXPECT_THAT(error_of([&] { sum(context, is_odd(context) ? 1000.0F : 1.0F); }), kTold);
+    });
+  }
+}
+
+TEST_P(DirectCalls, ARankThatHasFailedTwiceIsNotWhereOneIsThatHasFailedOnce) {
+  run([](Context& context) {
+    if (is_odd(context)) {
+      EXPECT_THROW(context.run(throw_it), std::runtime_error);
+    } else {
+      std::this_thread::sleep_for(50ms);
+    }
+    EXPECT_THROW(context.run(throw_it), std::runtime_error);
+    EXPECT_THAT(error_of([&] { sum(context, is_odd(context) ? 1000.0F : 1.0F); }), kTold);
   });
 }
 
@@ -183,6 +208,60 @@ TEST_P(DirectCalls, WhereAllButOneHaveFailedThatOneIsTold) {
       EXPECT_THROW(context.run(throw_it), std::runtime_error);
     }
     EXPECT_THAT(error_of([&] { sum(context, 1.0F); }), kTold);
+  });
+}
+
+TEST_P(DirectCalls, WhoComesLateToAnOperationByNameIsToldThere) {
+  run([](Context& context) {
+    if (is_odd(context)) {
+      std::this_thread::sleep_for(5ms);
+      EXPECT_THROW(context.run(throw_it), std::runtime_error);
+    } else {
+      if (context.rank() == 0) std::this_thread::sleep_for(100ms);
+      EXPECT_THAT(error_of([&] { named(context, "metric"); }), kTold);
+    }
+    EXPECT_EQ(sum(context, 1.0F), static_cast<float>(context.size()));
+    named(context, "metric");
+  });
+}
+
+TEST_P(DirectCalls, AFailureThatAnswersOnesOwnLeavesWhatIsAskedForAfterIt) {
+  run([](Context& context) {
+    for (int step = 0; step < 3; ++step) {
+      if (is_odd(context)) std::this_thread::sleep_for(60ms);
+      EXPECT_THROW(context.run(throw_it), std::runtime_error);
+      named(context, "after");
+      EXPECT_EQ(sum(context, 1.0F), static_cast<float>(context.size()));
+    }
+  });
+}
+
+TEST_P(DirectCalls, AnExceptionReachesThoseWhoMakeAnotherReducer) {
+  run([](Context& context) {
+    auto reducer = context.engine().make_reducer(table(), {});
+    reducer->finish();
+    if (is_odd(context)) {
+      EXPECT_THROW(context.run(throw_it), std::runtime_error);
+      return;
+    }
+    EXPECT_THAT(error_of([&] { static_cast<void>(context.engine().make_reducer(table(), {})); }), kTold);
+  });
+}
+
+TEST_P(DirectCalls, ADeadlineThatHasEndedTheGroupEndsThem) {
+  auto config = quick(std::get<1>(GetParam()));
+  config.timeout = 1s;
+  run_world(hosts(), config, [](Context& context) {
+    auto reducer = context.engine().make_reducer(table(), {});
+    reducer->finish();
+    if (is_odd(context)) {
+      std::this_thread::sleep_for(1500ms);
+    } else {
+      EXPECT_THAT(error_of([&] { reducer->finish(); }), HasSubstr("waited"));
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_THAT(error_of([&] { sum(context, 1.0F); }), HasSubstr("waited"));
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, 900ms);
   });
 }
 
