@@ -188,9 +188,9 @@ void EngineImpl::failed(const Fatal& failure) {
   }
   const auto error = to_exception(failure, number);
   if (!own && answers_own(failure)) return submit_again();
+  if (!own) limit_calls(failure, number, error);  // before anybody is told, which lifts it
   fail_unlisted(error, false);
   if (own) return;
-  limit_calls(failure, number, error);
   std::vector<Submission> late;
   for (auto* rounds : rounds_) {
     if (rounds->id() >= failure.rounds.size() || failure.rounds[rounds->id()] == kNoRound) continue;
