@@ -44,7 +44,7 @@ void EngineImpl::limit_calls(const Fatal& failure, std::uint64_t number, const s
       untold.round = failure.rounds[id];
     }
     if (untold.told()) return;
-    if (untold.rounds == nullptr) late = take_queued();
+    late = take_queued();
     overtaken |= untold_.add(std::move(untold));
   }
   for (auto& submission : late) submission.pending.work->fail(error);
@@ -54,8 +54,7 @@ void EngineImpl::limit_calls(const Fatal& failure, std::uint64_t number, const s
 // Whether the peer has failed where this rank has: it knew of that, or neither knew of the other. Once: a rank that
 // fails again is further on.
 bool EngineImpl::answers_own(const Fatal& failure) {
-  const bool at_once =
-      parts_.calls != nullptr && parts_.calls->held() && !failed_again_ && failure.calls == own_failed_after_;
+  const bool at_once = parts_.calls->held() && !failed_again_ && failure.calls == own_failed_after_;
   const bool known = own_failed_at_ != 0 && std::ranges::count(failure.answered, own_failed_at_) > 0;
   return (at_once || known) && answered_by_.insert(failure.ranks.front()).second;
 }
@@ -70,9 +69,9 @@ void EngineImpl::submit_again() {
   }
 }
 
-bool EngineImpl::has_own_failure() {
-  const std::scoped_lock lock(queue_lock_);
-  return own_failure_.has_value();
+// Progress and queue lock held.
+bool EngineImpl::idle_since_failure() const {
+  return own_failure_.has_value() && own_failed_after_ == parts_.calls->reached();
 }
 
 void EngineImpl::told(const std::exception_ptr& error) {
@@ -102,9 +101,7 @@ void EngineImpl::end_overtaken(std::uint64_t number) {
 
 // Progress lock held.
 void EngineImpl::end_overtaken(const Fatal& failure) {
-  Fatal fatal;
-  fatal.kind = FatalKind::failed;
-  fatal.ranks = failure.ranks;
+  Fatal fatal{FatalKind::failed, failure.ranks, {}};
   fatal.text = failure.text + " (rank " + std::to_string(rank()) + " had gone on to what " + ranks_text(failure.ranks) +
                " does not come to, so the group has ended)";
   fatal.calls = failure.calls;
@@ -113,7 +110,6 @@ void EngineImpl::end_overtaken(const Fatal& failure) {
 
 // What all ranks have begun completes, if it is known how far they have come.
 void EngineImpl::end_calls(const Fatal& fatal, const std::exception_ptr& error) {
-  if (parts_.calls == nullptr) return;
   const bool says_how_far = fatal.kind == FatalKind::peer_left || fatal.kind == FatalKind::failed;
   const bool left_here = fatal.kind == FatalKind::peer_left && !fatal.ranks.empty() && fatal.ranks.front() == rank();
   constexpr std::uint64_t kForGood = 0;  // no failure's number
@@ -122,19 +118,17 @@ void EngineImpl::end_calls(const Fatal& fatal, const std::exception_ptr& error) 
 }
 
 void EngineImpl::heard_by_all(std::uint64_t epoch) {
-  if (parts_.calls != nullptr && own_failed_at_ != 0 && epoch >= own_failed_at_) parts_.calls->release();
+  if (own_failed_at_ != 0 && epoch >= own_failed_at_) parts_.calls->release();
 }
-
-std::uint64_t EngineImpl::calls_reached() const { return parts_.calls != nullptr ? parts_.calls->reached() : 0; }
 
 // What the others hear when this rank leaves: that it has failed, if the program has asked for nothing since.
 void EngineImpl::say_why(Fatal& leaving) {
   const std::string who = "rank " + std::to_string(rank());
   leaving.text = who + " has shut down its Context";
   const std::scoped_lock lock(queue_lock_);
-  leaving.after_failure = own_failure_ && own_failure_->calls == calls_reached();
+  leaving.after_failure = idle_since_failure();
   if (leaving.after_failure) {
-    leaving.text = "training code failed on " + who + ": " + own_failure_->text + " (" + leaving.text + ")";
+    leaving.text = "training code failed on " + who + ": " + *own_failure_ + " (" + leaving.text + ")";
   }
 }
 

@@ -71,10 +71,7 @@ GradientRounds* EngineImpl::expected_reducer(bool among_open) {
 }
 
 void EngineImpl::announce_failure(const std::string& text, const GradientRounds* rounds) {
-  Fatal failure;
-  failure.kind = FatalKind::failed;
-  failure.ranks = {rank()};
-  failure.text = text;
+  Fatal failure{FatalKind::failed, {rank()}, text};
   if (rounds != nullptr) {
     failure.rounds.assign(rounds->id() + 1, kNoRound);
     failure.rounds.back() = rounds->rounds_finished();
@@ -84,15 +81,14 @@ void EngineImpl::announce_failure(const std::string& text, const GradientRounds*
     const std::scoped_lock lock(progress_lock_);
     if (negotiation_.has_ended()) return;
     seen = own_failures_.load();
-    failed_again_ = own_failed_after_ == calls_reached() && has_own_failure();
     answered_by_.clear();
     own_failed_at_ = 0;
-    own_failed_after_ = calls_reached();
     failure.reducers = reducers_made_;
-    failure.calls = own_failed_after_;
-    if (parts_.calls != nullptr) parts_.calls->hold();
+    parts_.calls->hold();
     {
       const std::scoped_lock queue(queue_lock_);
+      failed_again_ = idle_since_failure();
+      failure.calls = own_failed_after_ = parts_.calls->reached();
       failure.answered = untold_.answer(failure.calls);
     }
     drain();  // what was submitted before it ends with it
@@ -109,8 +105,9 @@ void EngineImpl::announce_failure(const std::string& text, const GradientRounds*
 GradientRounds* EngineImpl::round_of_failure(const std::exception& error) {
   const auto* told = dynamic_cast<const PeerFailedError*>(&error);
   const std::scoped_lock lock(queue_lock_);
-  const bool tells = told != nullptr && failed_round_.current() && failed_round_.failure == told->failure();
-  return tells && failed_round_.rounds->mine() ? failed_round_.rounds : nullptr;
+  const auto* untold = told != nullptr ? untold_.find(told->failure()) : nullptr;
+  const bool tells = untold != nullptr && untold->rounds != nullptr && !untold->told();
+  return tells && untold->rounds->mine() ? untold->rounds : nullptr;
 }
 
 void EngineImpl::end_round(const std::exception& error) {
@@ -174,11 +171,12 @@ void EngineImpl::fail_round(const std::exception& error) noexcept {
   drop_orphans();
   if (known_to_peers(error)) return;
   const std::scoped_lock lock(queue_lock_);
-  own_failure_ = OwnFailure{error.what(), calls_reached()};
+  own_failure_ = error.what();
 }
 
-// Until this rank has ended the failed round, its operations by name fail: those that are pending, also the ones that
-// no progress has seen yet, and those to come (enqueue()). Under one lock, so that none slips through between the two.
+// Until the program of this rank has been told, its operations by name fail: those that are pending, also the ones that
+// no progress has seen yet (limit_calls()), and those to come (enqueue()). Under one lock, so that none slips through
+// between the two.
 void EngineImpl::failed(const Fatal& failure) {
   const bool own = failure.ranks.front() == rank();
   const std::uint64_t number = negotiation_.epoch();
@@ -190,18 +188,6 @@ void EngineImpl::failed(const Fatal& failure) {
   if (!own && answers_own(failure)) return submit_again();
   if (!own) limit_calls(failure, number, error);  // before anybody is told, which lifts it
   fail_unlisted(error, false);
-  if (own) return;
-  std::vector<Submission> late;
-  for (auto* rounds : rounds_) {
-    if (rounds->id() >= failure.rounds.size() || failure.rounds[rounds->id()] == kNoRound) continue;
-    const std::scoped_lock lock(queue_lock_);
-    const FailedRound next{rounds, failure.rounds[rounds->id()], number, error};
-    // Of several ranks that fail in one round the first one's error is the round's: operations have been told of it.
-    const bool known = failed_round_.rounds == rounds && failed_round_.number == next.number;
-    if (!known || !failed_round_.current()) failed_round_ = next;
-    if (failed_round_.current()) late = take_queued();
-  }
-  for (auto& submission : late) submission.pending.work->fail(error);
 }
 
 // queue_lock_ held: what is queued by name; rounds stay, and end in their own way.
@@ -248,25 +234,18 @@ std::exception_ptr EngineImpl::to_exception(const Fatal& fatal, std::uint64_t fa
 bool EngineImpl::poison_by(const std::exception_ptr& error) {
   const bool had_ended = negotiation_.has_ended();
   const auto own = [&](const std::exception& failure) {
-    Fatal fatal;
-    fatal.ranks = {rank()};
-    fatal.text = "rank " + std::to_string(rank()) + ": " + failure.what();
-    return fatal;
+    return Fatal{FatalKind::backend, {rank()}, "rank " + std::to_string(rank()) + ": " + failure.what()};
   };
   Fatal fatal;
   bool may_be_a_death = false;
   try {
     std::rethrow_exception(error);
   } catch (const PeerLostError& lost) {
-    fatal.kind = FatalKind::peer_lost;
-    fatal.ranks = {lost.rank()};
-    fatal.text = lost.what();
+    fatal = {FatalKind::peer_lost, {lost.rank()}, lost.what()};
     hear_last_words();
     if (farewell_ == lost.rank()) return !had_ended;  // it is gone, and has said so
   } catch (const TimeoutError& timeout) {
-    fatal.kind = FatalKind::timeout;
-    fatal.ranks = timeout.missing();
-    fatal.text = timeout.what();
+    fatal = {FatalKind::timeout, timeout.missing(), timeout.what()};
   } catch (const DamagedMessage& damage) {
     fatal = own(damage);
   } catch (const BackendError& refusal) {

@@ -108,15 +108,13 @@ std::shared_ptr<EngineImpl> EngineImpl::make(EngineParts parts) {
 EngineImpl::EngineImpl(EngineParts parts)
     : parts_(std::move(parts)),
       round_timeout_(parts_.config->timeout),
-      untold_(parts_.calls),
+      untold_(*parts_.calls),
       executor_({parts_.named ? parts_.named() : parts_.communicators(), parts_.counters, parts_.config->timeout,
                  [this](const std::string& name) { release(name); }}),
       negotiation_({parts_.placement.rank, parts_.placement.size},
                    caps_of(*parts_.config, 0, parts_.over_network).bucket_bytes, *this) {
   if (parts_.shared_memory != nullptr) parts_.shared_memory->set_while_waiting([this] { while_allocating(); });
-  if (parts_.calls != nullptr) {
-    parts_.calls->set_hooks(call_hooks());
-  }
+  parts_.calls->set_hooks(call_hooks());
   if (parts_.transport != nullptr) {
     control_ =
         std::make_unique<ControlChannel>(negotiation_.tree(), *parts_.transport, parts_.control_tag, *parts_.counters);
@@ -208,11 +206,7 @@ Work EngineImpl::enqueue(Submission submission) {
     const std::scoped_lock lock(queue_lock_);
     if (fatal_) std::rethrow_exception(fatal_);
     if (stopped_) throw UsageError("'" + name + "' was submitted after its Context was shut down");
-    if (failed_round_.current() && !submission.when_listed) {
-      submission.pending.work->fail(failed_round_.error);
-      return work;
-    }
-    if (const auto* untold = untold_.without_round(); untold != nullptr && !submission.when_listed) {
+    if (const auto* untold = untold_.first(); untold != nullptr && !submission.when_listed) {
       submission.pending.work->fail(untold->error);
       return work;
     }
@@ -337,7 +331,6 @@ void EngineImpl::forget(GradientRounds& rounds) {
   for (auto& listed : listed_) std::ranges::for_each(listed.submissions, leave_alone);
   {
     const std::scoped_lock queue(queue_lock_);
-    if (failed_round_.rounds == &rounds) failed_round_ = {};
     untold_.forget(rounds);
     history_.gone(rounds.id());
   }
@@ -434,11 +427,7 @@ void EngineImpl::drive_round(const std::function<bool()>& done, const std::funct
   auto text =
       "rank " + std::to_string(rank()) + " waited " + std::to_string(round_timeout_.load().count()) + " ms: " + what;
   if (!failing_.empty()) text += "; its round was to end because of: " + failing_;
-  Fatal timed_out;
-  timed_out.kind = FatalKind::timeout;
-  timed_out.ranks = ranks;
-  timed_out.text = text;
-  negotiation_.end(timed_out, rank());
+  negotiation_.end({FatalKind::timeout, ranks, text}, rank());
 }
 
 void EngineImpl::stop() noexcept {

@@ -124,14 +124,13 @@ class EngineImpl final : public Engine,
   [[nodiscard]] base::CallLimit::Hooks call_hooks();
   void settle_failure();
   void limit_calls(const Fatal& failure, std::uint64_t number, const std::exception_ptr& error);
-  [[nodiscard]] bool has_own_failure();
+  [[nodiscard]] bool idle_since_failure() const;
   void submit_again();
   [[nodiscard]] bool answers_own(const Fatal& failure);
   void end_overtaken(std::uint64_t number);
   void end_overtaken(const Fatal& failure);
   void end_calls(const Fatal& fatal, const std::exception_ptr& error);
   void say_why(Fatal& leaving);
-  [[nodiscard]] std::uint64_t calls_reached() const;
   [[nodiscard]] std::exception_ptr current_fatal();
   [[nodiscard]] std::exception_ptr to_exception(const Fatal& fatal, std::uint64_t failure = 0) const;
   void release(const std::string& name);
@@ -147,6 +146,7 @@ class EngineImpl final : public Engine,
   bool receive();
   bool converse();
   bool say_last_words() noexcept;
+  [[nodiscard]] bool all_said() noexcept;
   void send(Rank to, const Envelope& envelope) override;
   void execute(const Item& item, std::uint32_t depth) override;
   bool run_listed(bool may_wait);
@@ -185,15 +185,16 @@ class EngineImpl final : public Engine,
   std::atomic<std::chrono::milliseconds> round_timeout_;
 
   std::mutex queue_lock_;
-  std::vector<Submission> queue_;          // guarded by queue_lock_
-  std::set<std::string> names_;            // pending here; guarded by queue_lock_
-  std::exception_ptr fatal_;               // guarded by queue_lock_
-  std::optional<Rank> lost_rank_;          // guarded by queue_lock_
-  bool stopped_ = false;                   // guarded by queue_lock_
-  FailedRound failed_round_;               // guarded by queue_lock_
-  RoundHistory history_;                   // guarded by queue_lock_
-  UntoldFailures untold_;                  // guarded by queue_lock_
-  std::optional<OwnFailure> own_failure_;  // guarded by queue_lock_
+  std::vector<Submission> queue_;  // guarded by queue_lock_
+  std::set<std::string> names_;    // pending here; guarded by queue_lock_
+  std::exception_ptr fatal_;       // guarded by queue_lock_
+  std::optional<Rank> lost_rank_;  // guarded by queue_lock_
+  bool stopped_ = false;           // guarded by queue_lock_
+  RoundHistory history_;           // guarded by queue_lock_
+  UntoldFailures untold_;          // guarded by queue_lock_
+  // Why the training code of this rank has failed, while the program has asked for nothing since; guarded by
+  // queue_lock_.
+  std::optional<std::string> own_failure_;
 
   // What is pending, for those who do not hold a lock.
   std::atomic<int> queued_{0};

@@ -32,7 +32,7 @@ struct EngineParts {
   // Collective: what this rank does on `device`. Throws UsageError where it cannot be had. Null: no world of devices.
   std::function<std::unique_ptr<device::Lane>(int device)> make_lane;
   StallInquiry* inquiry = nullptr;   // null: nobody can be asked
-  base::CallLimit* calls = nullptr;  // of the collectives that the program calls directly; null: it has none
+  base::CallLimit* calls = nullptr;  // of the collectives that the program calls directly
   // How long after a peer's death this rank may hear of it: so long a failure that it may have caused is not told. 0:
   // nobody dies alone.
   std::chrono::milliseconds death_notice{};

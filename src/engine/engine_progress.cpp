@@ -129,6 +129,11 @@ bool EngineImpl::converse() {
 // throw.
 bool EngineImpl::say_last_words() noexcept {
   if (control_->idle() || Clock::now() >= last_words_until_) return false;
+  return all_said();
+}
+
+// Whoever left before us need not be told, and what is broken cannot tell.
+bool EngineImpl::all_said() noexcept {
   try {
     return control_->flush();
   } catch (const std::exception&) {
@@ -321,20 +326,13 @@ void EngineImpl::leave() {
     fatal.sequence = negotiation_.next_sequence();
     fatal.rounds = finished_by_id_;
     fatal.reducers = reducers_made_;
-    fatal.calls = calls_reached();
+    fatal.calls = parts_.calls->reached();
     fatal.rounds.resize(reducers_made_, 0);
     for (const auto* rounds : rounds_) fatal.rounds[rounds->id()] = rounds->rounds_finished();
     negotiation_.end(fatal, rank());
   }
   const base::Deadline deadline(had_ended ? kLastWords : std::chrono::milliseconds(kGoodbye));
-  const auto said = [&] {
-    try {
-      return control_->flush();
-    } catch (const Error&) {  // whoever left before us need not be told, and what is broken cannot tell
-      return false;
-    }
-  };
-  while (control_ && !said() && !deadline.passed()) parts_.transport->wait_for_activity(100us);
+  while (control_ && !all_said() && !deadline.passed()) parts_.transport->wait_for_activity(100us);
   executor_.fail_from(0, unfinished);  // what peers that are gone kept from ending
 }
 

@@ -69,7 +69,7 @@ struct Fatal {
   // peer_left: what the rank still took part in - items below `sequence`, and that many rounds of each reducer.
   // failed: `rounds` is the number of the round that failed, at its reducer's place.
   std::uint64_t sequence = 0;
-  std::vector<std::uint64_t> rounds;
+  std::vector<std::uint64_t> rounds = {};
   // Both: how many collectives that are called directly the rank has come to, and how many reducers it has made.
   std::uint64_t calls = 0;
   std::uint64_t reducers = 0;

@@ -7,7 +7,7 @@
 namespace kolo::engine {
 
 bool UntoldFailures::add(UntoldFailure failure) {
-  const bool begun = calls_ != nullptr && calls_->limit(failure.failure.calls, failure.number, failure.error);
+  const bool begun = calls_.limit(failure.failure.calls, failure.number, failure.error);
   failures_.push_back(std::move(failure));
   return begun;
 }
@@ -16,7 +16,7 @@ template <class Told>
 void UntoldFailures::lift(Told told) {
   std::erase_if(failures_, [&](const UntoldFailure& failure) {
     if (!told(failure)) return false;
-    if (calls_ != nullptr) calls_->lift(failure.number);
+    calls_.lift(failure.number);
     return true;
   });
 }
@@ -52,8 +52,8 @@ const UntoldFailure* UntoldFailures::find(std::uint64_t number) const {
   return found == failures_.end() ? nullptr : &*found;
 }
 
-const UntoldFailure* UntoldFailures::without_round() const {
-  const auto found = std::ranges::find(failures_, nullptr, &UntoldFailure::rounds);
+const UntoldFailure* UntoldFailures::first() const {
+  const auto found = std::ranges::find(failures_, false, &UntoldFailure::told);
   return found == failures_.end() ? nullptr : &*found;
 }
 

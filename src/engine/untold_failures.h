@@ -1,8 +1,8 @@
 #pragma once
 // Failures of peers that this rank's program has not been told of. What the peer would have had to do meanwhile does
-// not happen, and the program does not know it: the collectives that it calls directly are limited, and a reducer that
-// the peer has not made cannot be made. The program is told by the end of the round that the failure names, or, where
-// it names none, by an error that carries its number.
+// not happen, and the program does not know it: its operations by name fail, the collectives that it calls directly
+// are limited, and a reducer that the peer has not made cannot be made. The program is told by the end of the round
+// that the failure names, or, where it names none, by an error that carries its number.
 #include <exception>
 #include <vector>
 
@@ -27,7 +27,7 @@ struct UntoldFailure {
 // Externally synchronized.
 class UntoldFailures {
  public:
-  explicit UntoldFailures(base::CallLimit* calls) : calls_(calls) {}  // may be null
+  explicit UntoldFailures(base::CallLimit& calls) : calls_(calls) {}
 
   // Calls that the peer does not come to throw its error from now on. True: one has begun already.
   bool add(UntoldFailure failure);
@@ -42,8 +42,8 @@ class UntoldFailures {
 
   // Null: there is none.
   [[nodiscard]] const UntoldFailure* find(std::uint64_t number) const;
-  // That an operation by name has to tell: no round does. Null: there is none.
-  [[nodiscard]] const UntoldFailure* without_round() const;
+  // Whose error operations by name have. Null: there is none.
+  [[nodiscard]] const UntoldFailure* first() const;
   // Because of which no peer comes to make this reducer.
   [[nodiscard]] const UntoldFailure* before(std::size_t reducer) const;
 
@@ -51,7 +51,7 @@ class UntoldFailures {
   template <class Told>
   void lift(Told told);
 
-  base::CallLimit* calls_;
+  base::CallLimit& calls_;
   std::vector<UntoldFailure> failures_;
 };
 

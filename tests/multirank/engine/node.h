@@ -23,6 +23,7 @@ class Node {
     parts.transport = end_.get();
     parts.control_tag = kControlTag;
     parts.communicators = [this] { return communicator(); };
+    parts.calls = &calls_;
     parts.counters = &counters_;
     parts.log = [](LogLevel, std::string_view) {};
     if (change) change(parts);
@@ -46,6 +47,7 @@ class Node {
   }
 
   Config config_;
+  base::CallLimit calls_;
   telemetry::Counters counters_;
   std::unique_ptr<transport::Transport> end_;
   transport::Tag next_tag_ = 1U << 12;
