@@ -30,12 +30,12 @@ void EngineImpl::settle_failure() {
                              ": not all ranks have heard of its failure, before which no collective can begin");
 }
 
-void EngineImpl::limit_calls(const Fatal& failure, std::uint64_t number, const std::exception_ptr& error) {
+void EngineImpl::limit_calls(const Fatal& failure, std::uint64_t number) {
   bool overtaken = false;
   std::vector<Submission> late;
   {
     const std::scoped_lock lock(queue_lock_);
-    UntoldFailure untold{failure, number, nullptr, 0, error};
+    UntoldFailure untold{failure, number, nullptr, 0, to_exception(failure, number)};
     for (auto* rounds : rounds_) {
       const auto id = rounds->id();
       overtaken |= untold.came_before(id) && names_.contains(GradientRounds::table_name_of(id));
@@ -47,7 +47,7 @@ void EngineImpl::limit_calls(const Fatal& failure, std::uint64_t number, const s
     late = take_queued();
     overtaken |= untold_.add(std::move(untold));
   }
-  for (auto& submission : late) submission.pending.work->fail(error);
+  for (auto& submission : late) submission.pending.work->fail(to_exception(failure, number));
   if (overtaken) end_overtaken(failure);
 }
 
@@ -75,6 +75,7 @@ bool EngineImpl::idle_since_failure() const {
 }
 
 void EngineImpl::told(const std::exception_ptr& error) {
+  { const std::scoped_lock lock(progress_lock_); }  // whoever has ended the Work is done with it, and with the error
   try {
     std::rethrow_exception(error);
   } catch (const PeerFailedError& failure) {

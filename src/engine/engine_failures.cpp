@@ -184,10 +184,9 @@ void EngineImpl::failed(const Fatal& failure) {
     ++own_failures_;
     own_failed_at_ = number;
   }
-  const auto error = to_exception(failure, number);
   if (!own && answers_own(failure)) return submit_again();
-  if (!own) limit_calls(failure, number, error);  // before anybody is told, which lifts it
-  fail_unlisted(error, false);
+  if (!own) limit_calls(failure, number);  // before anybody is told, which lifts it
+  fail_unlisted(to_exception(failure, number), false);
 }
 
 // queue_lock_ held: what is queued by name; rounds stay, and end in their own way.

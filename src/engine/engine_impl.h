@@ -123,7 +123,7 @@ class EngineImpl final : public Engine,
   void announce_failure(const std::string& text, const GradientRounds* rounds);
   [[nodiscard]] base::CallLimit::Hooks call_hooks();
   void settle_failure();
-  void limit_calls(const Fatal& failure, std::uint64_t number, const std::exception_ptr& error);
+  void limit_calls(const Fatal& failure, std::uint64_t number);
   [[nodiscard]] bool idle_since_failure() const;
   void submit_again();
   [[nodiscard]] bool answers_own(const Fatal& failure);

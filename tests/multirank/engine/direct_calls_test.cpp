@@ -240,6 +240,7 @@ TEST_P(DirectCalls, AnExceptionReachesThoseWhoMakeAnotherReducer) {
   run([](Context& context) {
     auto reducer = context.engine().make_reducer(table(), {});
     reducer->finish();
+    sum(context, 1.0F);  // nobody is in that round any more: what a rank still has pending ends with the group
     if (is_odd(context)) {
       EXPECT_THROW(context.run(throw_it), std::runtime_error);
       return;
@@ -296,6 +297,7 @@ class RandomProgram {
   RandomProgram(Context& context, unsigned seed) : context_(context), random_(seed) {}
   void run() {
     auto reducer = context_.engine().make_reducer(table(), {});
+    sum(context_, 1.0F);  // everybody has one
     std::string error;
     for (int step = 1; step <= 12; ++step) {
       const int bad_rank = below(2 * context_.size());
