@@ -76,13 +76,23 @@ bool EngineImpl::idle_since_failure() const {
 
 void EngineImpl::told(const std::exception_ptr& error) {
   { const std::scoped_lock lock(progress_lock_); }  // whoever has ended the Work is done with it, and with the error
+  const std::scoped_lock lock(queue_lock_);
   try {
     std::rethrow_exception(error);
   } catch (const PeerFailedError& failure) {
-    const std::scoped_lock lock(queue_lock_);
     untold_.tell(failure.failure());
-  } catch (const std::exception&) {  // tells of no failure
+    remember(failure.what());
+  } catch (const TimeoutError& timeout) {
+    if (!timeout.missing().empty()) remember(timeout.what());
+  } catch (const std::exception&) {  // no other rank's doing
   }
+}
+
+// queue_lock_ held.
+void EngineImpl::remember(const std::string& text) {
+  constexpr std::size_t kRemembered = 64;  // a program that keeps an error longer than so many others tells it anew
+  if (told_.size() == kRemembered) told_.pop_front();
+  told_.push_back(text);
 }
 
 // The program has begun something without knowing of that failure.

@@ -22,15 +22,6 @@ constexpr auto kFailTimeout = 10s;   // how long a failing rank stays to tell it
 constexpr auto kReasonTimeout = 2s;  // how long it tries to say why the group has ended
 constexpr auto kEchoTimeout = 2s;    // how long it waits for the root to have heard
 
-// Errors that every rank of the group has had.
-bool known_to_peers(const std::exception& error) {
-  const auto* timeout = dynamic_cast<const TimeoutError*>(&error);
-  if (timeout != nullptr) return !timeout->missing().empty();  // else this rank's own impatience
-  return dynamic_cast<const MismatchError*>(&error) != nullptr ||
-         dynamic_cast<const PeerLostError*>(&error) != nullptr ||
-         dynamic_cast<const PeerFailedError*>(&error) != nullptr;
-}
-
 }  // namespace
 
 // --- training code throws ---
@@ -126,6 +117,19 @@ void EngineImpl::end_round(const std::exception& error) {
     rounds = expected_reducer(true);  // this rank was told by the round that failed: what is beside that is open
   }
   fail_open_rounds(rounds, error.what());
+}
+
+// Whether the peers have had this error, or what it is a copy of. A deadline may have been this rank's alone, and a
+// program may throw errors of these types itself: only those are known that the engine has told.
+bool EngineImpl::known_to_peers(const std::exception& error) {
+  if (dynamic_cast<const MismatchError*>(&error) != nullptr || dynamic_cast<const PeerLostError*>(&error) != nullptr) {
+    return true;
+  }
+  const bool may_be_told = dynamic_cast<const PeerFailedError*>(&error) != nullptr ||  //
+                           dynamic_cast<const TimeoutError*>(&error) != nullptr;
+  const std::string_view text = error.what();
+  const std::scoped_lock lock(queue_lock_);
+  return may_be_told && std::ranges::any_of(told_, [&](const auto& each) { return text.find(each) != text.npos; });
 }
 
 // What is open on the peers when `first` ends, or would be if nobody had failed, if the program goes on as before: one

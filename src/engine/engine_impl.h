@@ -125,6 +125,8 @@ class EngineImpl final : public Engine,
   void settle_failure();
   void limit_calls(const Fatal& failure, std::uint64_t number);
   [[nodiscard]] bool idle_since_failure() const;
+  void remember(const std::string& text);
+  [[nodiscard]] bool known_to_peers(const std::exception& error);
   void submit_again();
   [[nodiscard]] bool answers_own(const Fatal& failure);
   void end_overtaken(std::uint64_t number);
@@ -192,6 +194,7 @@ class EngineImpl final : public Engine,
   bool stopped_ = false;           // guarded by queue_lock_
   RoundHistory history_;           // guarded by queue_lock_
   UntoldFailures untold_;          // guarded by queue_lock_
+  std::deque<std::string> told_;   // errors of peers that the program has had; guarded by queue_lock_
   // Why the training code of this rank has failed, while the program has asked for nothing since; guarded by
   // queue_lock_.
   std::optional<std::string> own_failure_;

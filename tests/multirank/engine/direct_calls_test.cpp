@@ -89,6 +89,20 @@ TEST_P(DirectCalls, AnExceptionReachesThoseWhoComeLater) {
   });
 }
 
+// Not every error of kolo's types is one that all ranks have had.
+template <class Error>
+void throw_own(Context& context) {
+  EXPECT_THROW(context.run([] { throw Error({0}, "bad batch"); }), Error);
+}
+TEST_P(DirectCalls, AnErrorThatTheProgramMakesItselfReachesThem) {
+  for (const auto& fail : {throw_own<PeerFailedError>, throw_own<TimeoutError>}) {
+    run([fail](Context& context) {
+      if (is_odd(context)) fail(context);
+      EXPECT_THAT(error_of([&] { sum(context, 1.0F); }), kTold);
+    });
+  }
+}
+
 // The rank that fails is at its next collective at once, which is another one than that of the others.
 TEST_P(DirectCalls, WhoGoesOnAtOnceMeetsNobody) {
   for (int trial = 0; trial < 20; ++trial) {
