@@ -97,11 +97,10 @@ TEST_P(MeasuredCosts, CorrectWhatTheModelSaysOfEachWay) {
   }
   const comm::Surroundings here{.size = group.size, .hosts = static_cast<int>(group.hosts.size())};
   EXPECT_TRUE(seen.corrections.are_of(here));
-  EXPECT_GE(seen.corrections.up_to(), 8U);
+  EXPECT_GE(seen.corrections.up_to(), 64U << 10);
   for (const comm::Way way : kWays) {
     const bool there = way != comm::Way::hierarchical || group.size > here.hosts;
     for (const std::size_t bytes : {8UL, 5000UL, 60'000UL}) {
-      if (bytes > seen.corrections.up_to()) break;  // measuring has its time, in which a slow machine comes less far
       const double factor = seen.corrections.factor(way, bytes);
       EXPECT_GT(factor, 0) << comm::name_of(way);
       EXPECT_EQ(factor == 1, !there) << comm::name_of(way) << ", " << bytes << " bytes";
