@@ -17,7 +17,6 @@
 
 #include "base/deadline.h"
 #include "collectives/reduction.h"
-#include "comm/measure_ways.h"
 #include "kolo/error.h"
 #include "transport/subset.h"
 
@@ -157,7 +156,8 @@ double meeting_or_nothing(Meter& meter, transport::Transport& whole, const std::
   }
 }
 
-Costs measure(const HierarchicalParts& parts, const base::Deadline& deadline, std::vector<float>& memory) {
+Costs measure(const HierarchicalParts& parts, const base::Deadline& deadline, std::vector<float>& memory,
+              const WaysMeasured& range) {
   transport::Transport& whole = *parts.whole.transport;
   Meter meter(parts.whole, deadline, memory);
   AlgorithmicParts flat = parts.whole;
@@ -196,14 +196,14 @@ Costs measure(const HierarchicalParts& parts, const base::Deadline& deadline, st
   take(values[5], 1.0, constants.whole_factor);
   take(values[6], 1.0, constants.partner_factor);
   take(values[7], 0.01, constants.sync_us);
-  return {constants, measure_ways(parts, constants, deadline, memory)};
+  return {constants, measure_ways(parts, constants, deadline, memory, range)};
 }
 
 }  // namespace
 
-Costs measure_costs(const HierarchicalParts& parts, std::vector<float>& memory) {
+Costs measure_costs(const HierarchicalParts& parts, std::vector<float>& memory, const WaysMeasured& range) {
   try {
-    return measure(parts, base::Deadline(parts.whole.timeout), memory);
+    return measure(parts, base::Deadline(parts.whole.timeout), memory, range);
   } catch (const TimeoutError& error) {  // its text has the time that was left for the last step
     throw TimeoutError(error.missing(),
                        "measuring what the links cost (KOLO_COST_MODEL=measured) was not complete after " +

@@ -3,6 +3,7 @@
 
 #include "comm/cost_model.h"
 #include "comm/make.h"
+#include "comm/measure_ways.h"
 
 namespace kolo::comm {
 
@@ -11,6 +12,7 @@ namespace kolo::comm {
 // blocking, until whole.timeout (TimeoutError). It takes three seconds or so on a link of 1 Gbit/s, and uses the tags
 // of `parts`. What it cannot see here (links inside a host where every host has one rank) stays as it is fixed.
 // `memory` is work space, and must outlive the transport: a measurement that fails leaves messages on their way.
-[[nodiscard]] Costs measure_costs(const HierarchicalParts& parts, std::vector<float>& memory);
+[[nodiscard]] Costs measure_costs(const HierarchicalParts& parts, std::vector<float>& memory,
+                                  const WaysMeasured& range = {});
 
 }  // namespace kolo::comm

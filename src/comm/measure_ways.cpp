@@ -22,8 +22,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kSizes[] = {8,        128,       1 << 10,   4 << 10,   8 << 10, 16 << 10, 32 << 10,
                                   64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20,  4 << 20};
 constexpr int kPasses = 5;
-constexpr double kSizeUs = 20'000;     // about what all trials of a size may take in a pass
-constexpr double kLongestUs = 50'000;  // of all ways once: no larger size after it
+constexpr double kSizeUs = 20'000;  // about what all trials of a size may take in a pass
 constexpr int kFewestTrials = 2;
 constexpr int kMostTrials = 50;
 // A way that is this much slower than the best is not tried at larger sizes, from where they take time, but taken for
@@ -36,8 +35,8 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 class WayMeter {
  public:
   WayMeter(const HierarchicalParts& parts, const CostConstants& constants, const base::Deadline& deadline,
-           std::vector<float>& memory)
-      : constants_(constants), deadline_(deadline), memory_(memory) {
+           std::vector<float>& memory, const WaysMeasured& range)
+      : constants_(constants), deadline_(deadline), memory_(memory), range_(range) {
     AlgorithmicParts flat = parts.whole;
     flat.shared_memory = nullptr;
     flat.hosts = static_cast<int>(parts.hosts.size());
@@ -49,9 +48,10 @@ class WayMeter {
   }
 
   [[nodiscard]] Corrections run() {
+    const auto longest_us = static_cast<double>(range_.longest.count());
     for (int pass = 0; pass < kPasses; ++pass) {
       for (std::size_t size = 0; size < std::size(kSizes); ++size) {
-        if (size > 0 && all_us(size - 1) > kLongestUs) break;
+        if (kSizes[size] > range_.largest_bytes || (size > 0 && all_us(size - 1) > longest_us)) break;
         measure(size, candidates(size));
       }
     }
@@ -181,6 +181,7 @@ class WayMeter {
   const CostConstants& constants_;
   const base::Deadline& deadline_;
   std::vector<float>& memory_;
+  const WaysMeasured range_;
   std::unique_ptr<Communicator> group_;       // the hierarchical one where there is one
   std::unique_ptr<RegisteredBuffer> shared_;  // its
   Surroundings surroundings_;
@@ -204,9 +205,9 @@ void agree_on_largest(Communicator& all, std::vector<float>& memory, std::span<d
 }
 
 Corrections measure_ways(const HierarchicalParts& parts, const CostConstants& constants, const base::Deadline& deadline,
-                         std::vector<float>& memory) {
+                         std::vector<float>& memory, const WaysMeasured& range) {
   if (parts.hosts.size() == 1) return {};
-  return WayMeter(parts, constants, deadline, memory).run();
+  return WayMeter(parts, constants, deadline, memory, range).run();
 }
 
 }  // namespace kolo::comm
