@@ -59,6 +59,7 @@ struct Ends {
   if (options.no_input) ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
   ::dup2(ends.out, STDOUT_FILENO);
   ::dup2(ends.err, STDERR_FILENO);
+  if (options.inherited >= 0) ::fcntl(options.inherited, F_SETFD, 0);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);

@@ -47,7 +47,7 @@ void Job::finish(int number, Phase phase, Clock::time_point now) {
   rank.afterwards = cause_.has_value();
   if (status_of(rank) == 0) return;
   order_.push_back(number);
-  if (!policy_.recovery && !cause_) cause_ = Cause{status_of(rank), {}};
+  if (!policy_.recovery && !cause_) cause_ = Cause{};
 }
 
 void Job::ended(int rank, End end, Clock::time_point now) {
@@ -93,17 +93,26 @@ bool Job::killed(const Rank& rank) {
   return rank.phase == Phase::lost || rank.end.how == How::signalled;
 }
 
+std::vector<int> Job::by_guilt() const {
+  std::vector<int> ranks = order_;
+  std::stable_partition(ranks.begin(), ranks.end(), [&](int number) {
+    const Rank& rank = ranks_[static_cast<std::size_t>(number)];
+    return !rank.end.told && !(rank.afterwards && killed(rank));
+  });
+  return ranks;
+}
+
 int Job::status() const {
-  if (cause_) return cause_->status;
+  if (cause_ && !cause_->text.empty()) return cause_->status;
   const bool anybody_ok = order_.size() < ranks_.size();
-  for (const int number : order_) {
+  for (const int number : by_guilt()) {
     const Rank& rank = ranks_[static_cast<std::size_t>(number)];
     if (!(policy_.allow_lost && anybody_ok && killed(rank))) return status_of(rank);
   }
   return 0;
 }
 
-std::string Job::story(std::size_t number) const {
+std::string Job::story(std::size_t number, bool first) const {
   const Rank& rank = ranks_[number];
   std::string text = "rank " + std::to_string(number);
   if (!rank.host.empty()) text += " on " + rank.host;
@@ -120,7 +129,8 @@ std::string Job::story(std::size_t number) const {
     text += ": exit status " + std::to_string(rank.end.value);
   }
   text += ", after " + seconds(rank.when - begin_);
-  return rank.afterwards ? text + ", when the job was ended" : text;
+  if (rank.end.told) return text + ", told that another rank had failed";
+  return rank.afterwards && !first ? text + ", when the job was ended" : text;
 }
 
 std::vector<std::string> Job::summary(Clock::time_point now) const {
@@ -142,7 +152,7 @@ std::vector<std::string> Job::summary(Clock::time_point now) const {
   if (cause_ && !cause_->text.empty()) first += "; " + cause_->text;
   if (status() != 0) first += "; exit status " + std::to_string(status());
   std::vector<std::string> lines{first};
-  for (const int rank : order_) lines.push_back(story(static_cast<std::size_t>(rank)));
+  for (const int rank : by_guilt()) lines.push_back(story(static_cast<std::size_t>(rank), lines.size() == 1));
   return lines;
 }
 

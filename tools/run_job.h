@@ -61,14 +61,16 @@ class Job {
 
  private:
   struct Cause {
-    int status = 0;
-    std::string text;
+    int status = 0;    // unless it is a rank's
+    std::string text;  // none: a rank's end
   };
   void finish(int rank, Phase phase, Clock::time_point now);
   [[nodiscard]] int status_of(const Rank& rank) const;
+  // In the order of ends, but those first that had not been told of another's failure, and had not been ended for it.
+  [[nodiscard]] std::vector<int> by_guilt() const;
   // Of a rank whose end a job with recovery and allow_lost may go on without.
   [[nodiscard]] static bool killed(const Rank& rank);
-  [[nodiscard]] std::string story(std::size_t rank) const;
+  [[nodiscard]] std::string story(std::size_t rank, bool first) const;
 
   JobPolicy policy_;
   Clock::time_point begin_;

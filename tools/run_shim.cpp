@@ -19,6 +19,7 @@
 #include <stdexcept>
 
 #include "base/environment.h"
+#include "base/first_failure.h"
 #include "run_child.h"
 #include "run_reap.h"
 #include "run_signals.h"
@@ -55,6 +56,7 @@ class Supervisor {
   int run();
 
  private:
+  void start(const std::vector<std::string>& words);
   void step(std::chrono::milliseconds at_most);
   void on_signals();
   void on_messages();
@@ -73,6 +75,7 @@ class Supervisor {
       signal_descriptor({SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, kDaemonDied});
   base::UniqueFd socket_;
   Child child_;
+  base::UniqueFd report_;  // whether our rank was told of another's failure
   MessageReader reader_;
   std::string unsent_;
   std::size_t sent_ = 0;     // output, by cost_of
@@ -92,10 +95,21 @@ Supervisor::Supervisor(const std::vector<std::string>& words) {
   // Not for the program: it has no use for them, and they end up in its crash reports.
   base::unset_environment("KOLO_RUN_TOKEN");
   base::unset_environment("KOLO_RUN_ADDRESS");
-  child_ = start_child({words, false, false, SIGKILL});
+  start(words);
   hello.pid = child_.pid;
   unsent_ = encode(hello);
   if (child_.pid == 0) end_ = End{How::not_started, child_.error};
+}
+
+void Supervisor::start(const std::vector<std::string>& words) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    throw std::runtime_error(std::string("socketpair: ") + std::strerror(errno));
+  }
+  report_.reset(ends[0]);
+  const base::UniqueFd theirs(ends[1]);
+  base::set_environment(base::kFirstFailureVariable, base::first_failure_variable(theirs.get()));
+  child_ = start_child({words, false, false, SIGKILL, theirs.get()});
 }
 
 int Supervisor::run() {
@@ -224,6 +238,7 @@ void Supervisor::drain() {
 }
 
 void Supervisor::say_farewell() {
+  end_->told = base::take_first_failure(report_.get()) == base::FirstFailure::peer;
   unsent_ += encode(*end_);
   flush();
   const auto end = Clock::now() + kFarewell;

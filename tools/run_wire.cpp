@@ -77,15 +77,15 @@ Hello decode_hello(std::string_view body) {
 
 std::string encode(const End& end) {
   std::string body(1, static_cast<char>(end.how));
+  body.push_back(end.told ? '1' : '0');
   body.append(std::to_string(end.value));
   return encode(MessageType::end, body);
 }
 
 End decode_end(std::string_view body) {
-  if (body.empty() || std::string_view("xsno").find(body.front()) == std::string_view::npos) {
-    throw std::runtime_error("an end that nobody knows");
-  }
-  return {static_cast<How>(body.front()), number_of<int>(body.substr(1))};
+  const bool known = body.size() > 2 && std::string_view("xsno").find(body[0]) != body.npos;
+  if (!known || (body[1] != '0' && body[1] != '1')) throw std::runtime_error("an end that nobody knows");
+  return {static_cast<How>(body[0]), number_of<int>(body.substr(2)), body[1] == '1'};
 }
 
 std::optional<Message> MessageReader::next() {

@@ -59,6 +59,7 @@ enum class How : char {
 struct End {
   How how = How::exited;
   int value = 0;
+  bool told = false;  // of another rank's failure, before it failed itself
 };
 [[nodiscard]] std::string encode(const End& end);
 [[nodiscard]] End decode_end(std::string_view body);  // throws std::runtime_error

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/first_failure.h"
 #include "engine/engine_impl.h"
 #include "engine/message_check.h"
 #include "engine/signature.h"
@@ -62,6 +63,7 @@ GradientRounds* EngineImpl::expected_reducer(bool among_open) {
 }
 
 void EngineImpl::announce_failure(const std::string& text, const GradientRounds* rounds) {
+  base::report_first_failure(base::FirstFailure::own);
   Fatal failure{FatalKind::failed, {rank()}, text};
   if (rounds != nullptr) {
     failure.rounds.assign(rounds->id() + 1, kNoRound);
@@ -188,6 +190,7 @@ void EngineImpl::failed(const Fatal& failure) {
     ++own_failures_;
     own_failed_at_ = number;
   }
+  if (!own) base::report_first_failure(base::FirstFailure::peer);
   if (!own && answers_own(failure)) return submit_again();
   if (!own) limit_calls(failure, number);  // before anybody is told, which lifts it
   fail_unlisted(to_exception(failure, number), false);
@@ -293,6 +296,8 @@ void EngineImpl::end_held() {
 // The group ends here: everything pending fails and later calls rethrow. A rank that left in
 // order still took part in items below fatal.sequence and in fatal.rounds rounds; those complete.
 void EngineImpl::ended(const Fatal& fatal) {
+  const bool own = fatal.ranks.empty() || fatal.ranks.front() == rank();
+  base::report_first_failure(own ? base::FirstFailure::own : base::FirstFailure::peer);
   cut_sequence_ = fatal.sequence;
   last_words_until_ = std::chrono::steady_clock::now() + kReasonTimeout;
   if (fatal.kind == FatalKind::peer_left && !fatal.ranks.empty()) farewell_ = fatal.ranks.front();

@@ -194,7 +194,7 @@ constexpr ConfigRow kRows[] = {
 };
 
 // Known to the build scripts and to `kolo run`, not to the library.
-constexpr std::string_view kScriptVariables[] = {"KOLO_TORCH_DIR", "KOLO_RUN_JOB"};
+constexpr std::string_view kScriptVariables[] = {"KOLO_TORCH_DIR", "KOLO_RUN_JOB", "KOLO_RUN_FAILURE"};
 
 constexpr std::string_view kPrefix = "KOLO_";
 

@@ -91,6 +91,21 @@ def last_words(run, left):
     return run.job(left, "-n 2 --grace 20", script).expect(3, r"\[0\] seen", "rank 0 on .*: exit status 4")
 
 
+def who_failed(run, left, where="run"):
+    """A rank that failed is the one that the status is of, though those that were told of it end before."""
+    program = pathlib.Path(run.kolo).parent / "failing_rank"
+    problems = []
+    for _ in range(3):
+        problems += run.job(left, "-n 3", f"exec '{program}' {where}").expect(
+            3, r"exit status 3\n.*  rank 1 on .*: exit status 3, after [0-9.]+ s\n",
+            r"rank 0 on .*: exit status 4, .*told that another rank had failed", r"rank 2 on .*: exit status 4, .*told")
+    return problems
+
+
+def who_left(run, left):
+    return who_failed(run, left, "outside")
+
+
 def killed(run, left):
     return run.job(left, "-n 2 --grace 0.5", "[ $OMPI_COMM_WORLD_RANK = 0 ] || kill -9 $$; sleep 100").expect(
         137, "rank 1 on .*: killed by SIGKILL")
@@ -334,7 +349,7 @@ def mpirun_killed(run, left):
     return run.finish(process).expect(120, "the launcher's daemon on its host is gone")
 
 
-CASES = [normal, library, one_fails, last_words, killed, killed_with_recovery, killed_and_allowed, stopped, stubborn, forks,
+CASES = [normal, library, one_fails, last_words, who_failed, who_left, killed, killed_with_recovery, killed_and_allowed, stopped, stubborn, forks,
          long_lines, much_output, reader_stalls, terminal_stalls, reader_stalls_at_the_end, stopped_itself, reader_leaves, without_prefix, missing_program, few_files, too_few_files, missing_mpirun, interrupted, terminated,
          impatient, gone_itself, mpirun_killed]
 

@@ -47,6 +47,37 @@ TEST(RunJob, TheFirstFailureCounts) {
   EXPECT_EQ(lines[2], "rank 0 on h0: killed by SIGTERM, after 2.0 s, when the job was ended");
 }
 
+// They end in any order.
+TEST(RunJob, WhoWasToldOfAFailureHasNotFailedFirst) {
+  for (const bool recovery : {false, true}) {
+    Job job = all_running(3, recovery);
+    job.ended(0, {How::exited, 4, true}, kBegin + 1s);
+    EXPECT_EQ(job.failed(), !recovery);
+    job.ended(2, {How::signalled, SIGABRT, true}, kBegin + 1s);
+    job.ended(1, {How::exited, 3}, kBegin + 2s);
+    EXPECT_EQ(job.status(), 3);
+    const auto lines = job.summary(kBegin + 2s);
+    ASSERT_EQ(lines.size(), 4U);
+    EXPECT_EQ(lines[1], "rank 1 on h1: exit status 3, after 2.0 s");
+    EXPECT_EQ(lines[2], "rank 0 on h0: exit status 4, after 1.0 s, told that another rank had failed");
+    EXPECT_THAT(lines[3], HasSubstr("rank 2 on h2: aborted (SIGABRT), after 1.0 s, told"));
+  }
+}
+
+TEST(RunJob, WhoWasEndedForAFailureHasNotFailedFirst) {
+  Job job = all_running(2);
+  job.ended(0, {How::exited, 4, true}, kBegin + 1s);
+  job.ended(1, {How::signalled, SIGTERM}, kBegin + 2s);
+  EXPECT_EQ(job.status(), 4);
+}
+
+TEST(RunJob, SomebodyHasFailedFirstEvenIfAllWereTold) {
+  Job job = all_running(2);
+  job.ended(1, {How::exited, 5, true}, kBegin + 1s);
+  job.ended(0, {How::exited, 4, true}, kBegin + 2s);
+  EXPECT_EQ(job.status(), 5);
+}
+
 TEST(RunJob, SaysWhoEndedAProgram) {
   const auto story_of = [](End end) {
     Job job = all_running(1);

@@ -10,7 +10,7 @@ namespace {
 TEST(RunWire, MessagesSurviveAnyCutting) {
   const std::string stream = encode(Hello{"token", 3, "host with spaces", 4711}) +
                              encode(MessageType::output, std::string("1\0\n\xff", 4)) +
-                             encode_number(MessageType::credit, 0x01020304) + encode(End{How::signalled, 9});
+                             encode_number(MessageType::credit, 0x01020304) + encode(End{How::signalled, 9, true});
   for (std::size_t piece = 1; piece <= stream.size(); ++piece) {
     MessageReader reader;
     std::vector<Message> got;
@@ -29,6 +29,7 @@ TEST(RunWire, MessagesSurviveAnyCutting) {
     const End end = decode_end(got[3].body);
     EXPECT_EQ(end.how, How::signalled);
     EXPECT_EQ(end.value, 9);
+    EXPECT_TRUE(end.told);
   }
 }
 
