@@ -72,6 +72,9 @@ class GradientReducer {
   // are matched again by name, and the new table holds from the next round. Peers whose table differs get
   // MismatchError.
   virtual void change_table(std::vector<GradientInfo> table) = 0;
+  // Says before finish() that here this step needs another round after this one, and for what. Where peers do not say
+  // the same, and would take that round for one of their next step, finish() throws MismatchError on all ranks.
+  virtual void need_another_round(const std::string& what) = 0;
   // Closes the round and waits until every bucket is reduced, making progress itself meanwhile.
   // `user`: the stream, of ReducerOptions::device, that is to read results on a device; it waits for them, not the
   // host. It lives as long as the reducer.

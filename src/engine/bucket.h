@@ -7,8 +7,9 @@
 //   staged_bucket.h   on a device, by the hosts
 //   share_bucket.h    on a device, by the devices inside a host and by the hosts between hosts
 //
-// Flag words: [0] kVoid | ...   [1] stamp   [2] ~stamp   [3...] a bit for every tensor that was contributed, and behind
-// them what a kind adds. Words are combined by OR over ranks, so stamps agree exactly when ([1] & [2]) == 0 afterwards.
+// Flag words: [0] kVoid | what close() was given   [1] stamp   [2] ~stamp   [3...] a bit for every tensor that was
+// contributed, and behind them what a kind adds. Words are combined by OR over ranks, so stamps agree exactly when
+// ([1] & [2]) == 0 afterwards.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -60,9 +61,16 @@ class Bucket {
   // This rank is among them where its own device is waited for.
   [[nodiscard]] virtual std::vector<Rank> waiting_for() const = 0;
 
+  // It leaves in finish(): by a rank whose step has another round after this one, or has none. REQUIRES: not handed
+  // over.
+  void close(bool another) noexcept { flags_[0] |= another ? kAnother : kNoOther; }
+
   // REQUIRES: complete.
   [[nodiscard]] bool voided() const noexcept { return (flags_[0] & kVoid) != 0; }
   [[nodiscard]] bool stamps_agree() const noexcept { return (flags_[1] & flags_[2]) == 0; }
+  // What close() was given by those who closed it.
+  [[nodiscard]] bool has_another() const noexcept { return (flags_[0] & kAnother) != 0; }
+  [[nodiscard]] bool has_no_other() const noexcept { return (flags_[0] & kNoOther) != 0; }
   [[nodiscard]] bool contributed(std::size_t slot) const noexcept {
     return ((flags_[kFirstBitsWord + slot / 64] >> (slot % 64)) & 1) != 0;
   }
@@ -71,6 +79,8 @@ class Bucket {
   explicit Bucket(const PlannedBucket& plan, std::size_t own_words = 0);
 
   static constexpr std::uint64_t kVoid = 1;
+  static constexpr std::uint64_t kAnother = std::uint64_t{1} << 62;
+  static constexpr std::uint64_t kNoOther = std::uint64_t{1} << 63;
   static constexpr std::size_t kFirstBitsWord = 3;
 
   // Marks it as contributed; true when it was the last.

@@ -65,6 +65,7 @@ void write(const Entry& from, wire::Entry& to) {
   to.mutable_order()->Assign(from.order.begin(), from.order.end());
   to.mutable_failed_ranks()->Assign(from.failed_ranks.begin(), from.failed_ranks.end());
   to.set_failure(from.failure);
+  to.mutable_beside()->Assign(from.beside.begin(), from.beside.end());
 }
 
 Entry read(const wire::Entry& from) {
@@ -76,7 +77,8 @@ Entry read(const wire::Entry& from) {
               .bytes = to_vector(from.bytes()),
               .order = to_vector(from.order()),
               .failed_ranks = to_vector(from.failed_ranks()),
-              .failure = from.failure()};
+              .failure = from.failure(),
+              .beside = to_vector(from.beside())};
   if (from.has_conflict()) entry.conflict = read(from.conflict());
   return entry;
 }
@@ -88,6 +90,7 @@ void write(const Item& from, wire::Item& to) {
   to.mutable_order()->Assign(from.order.begin(), from.order.end());
   to.mutable_failed_ranks()->Assign(from.failed_ranks.begin(), from.failed_ranks.end());
   to.set_failure(from.failure);
+  to.mutable_beside()->Assign(from.beside.begin(), from.beside.end());
   to.set_sequence(from.sequence);
 }
 
@@ -98,6 +101,7 @@ Item read(const wire::Item& from) {
             .order = to_vector(from.order()),
             .failed_ranks = to_vector(from.failed_ranks()),
             .failure = from.failure(),
+            .beside = to_vector(from.beside()),
             .sequence = from.sequence()};
   if (from.has_conflict()) item.conflict = read(from.conflict());
   return item;

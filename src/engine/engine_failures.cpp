@@ -45,7 +45,7 @@ GradientRounds* EngineImpl::expected_reducer(bool among_open) {
   const std::scoped_lock lock(progress_lock_);
   std::vector<GradientRounds*> mine;
   std::ranges::copy_if(rounds_, std::back_inserter(mine), [&](const GradientRounds* rounds) {
-    return rounds->mine() && (rounds->round_open() || !among_open);
+    return rounds->mine() && (rounds->round_to_end() || !among_open);
   });
   const auto by_id = [&](std::size_t id) { return std::ranges::find(mine, id, &GradientRounds::id); };
   std::optional<std::size_t> next;
@@ -56,7 +56,7 @@ GradientRounds* EngineImpl::expected_reducer(bool among_open) {
   }
   if (next) return *by_id(*next);
   const auto order = [](const GradientRounds* rounds) {
-    return std::tuple(!rounds->round_open(), rounds->rounds_finished(), rounds->id());
+    return std::tuple(!rounds->round_to_end(), rounds->rounds_finished(), rounds->id());
   };
   const auto found = std::ranges::min_element(mine, {}, order);
   return found == mine.end() ? nullptr : *found;
@@ -114,7 +114,7 @@ void EngineImpl::end_round(const std::exception& error) {
   if (!known) announce_failure(error.what(), rounds);
   round_timeout_.store(std::min<std::chrono::milliseconds>(kFailTimeout, timeout()));
   if (rounds != nullptr) {
-    for (auto* beside : companions(*rounds)) beside->open_to_fail(error.what());
+    doom_companions(*rounds);
   } else if (known) {
     rounds = expected_reducer(true);  // this rank was told by the round that failed: what is beside that is open
   }
@@ -134,21 +134,42 @@ bool EngineImpl::known_to_peers(const std::exception& error) {
   return may_be_told && std::ranges::any_of(told_, [&](const auto& each) { return text.find(each) != text.npos; });
 }
 
-// What is open on the peers when `first` ends, or would be if nobody had failed, if the program goes on as before: one
-// backward pass opens the rounds of several optimizers.
-std::vector<GradientRounds*> EngineImpl::companions(const GradientRounds& first) {
+// What would be open on the peers when `first` ends, if the program went on as before: whether or not anybody has
+// opened it, the program begins anew after it.
+void EngineImpl::doom_companions(const GradientRounds& first) {
   const std::scoped_lock lock(progress_lock_);
-  std::vector<std::size_t> beside;
+  std::vector<std::uint32_t> beside;
   {
     const std::scoped_lock queue(queue_lock_);
     const auto* end = history_.next([&](std::size_t id) { return id == first.id(); });
-    if (end != nullptr) beside = end->beside;
+    if (end != nullptr) beside.assign(end->beside.begin(), end->beside.end());
   }
-  std::vector<GradientRounds*> found;
-  std::ranges::copy_if(rounds_, std::back_inserter(found), [&](const GradientRounds* rounds) {
-    return rounds->mine() && std::ranges::find(beside, rounds->id()) != beside.end();
+  std::erase_if(beside, [&](std::uint32_t id) {
+    const auto found = std::ranges::find(rounds_, id, &GradientRounds::id);
+    return found == rounds_.end() || !(*found)->mine();
   });
-  return found;
+  doom(beside);
+}
+
+// Of this thread, as the one that asks is. One backward pass opens the rounds of several optimizers.
+std::vector<std::uint32_t> EngineImpl::open_beside(std::size_t id) {
+  const std::scoped_lock lock(progress_lock_);
+  std::vector<std::uint32_t> ids;
+  for (const auto* rounds : rounds_) {
+    if (rounds->id() != id && rounds->mine() && rounds->round_to_end())
+      ids.push_back(static_cast<std::uint32_t>(rounds->id()));
+  }
+  return ids;
+}
+
+// Progress lock held. A round has failed, beside which these are open on some rank: none of them can end well. Whoever
+// failed ends them too before its program goes on, and would otherwise contribute to them in its next step.
+void EngineImpl::doom(const std::vector<std::uint32_t>& reducers) {
+  for (auto* rounds : rounds_) {
+    if (std::ranges::find(reducers, rounds->id()) == reducers.end()) continue;
+    rounds->doom();
+    round_opened(rounds->id());
+  }
 }
 
 // All that are open, on all ranks: none of them can end well.

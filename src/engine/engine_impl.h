@@ -77,6 +77,7 @@ class EngineImpl final : public Engine,
   Work submit_table(Entry entry, std::size_t id) override;
   Work submit_round(Entry entry, bool on_device, std::function<void(const Item&)> when_listed) override;
   void notify() override;
+  [[nodiscard]] std::vector<std::uint32_t> open_beside(std::size_t id) override;
   void round_opened(std::size_t id) override;
   void round_ended(std::size_t id) override;
   void drive_round(const std::function<bool()>& done, const std::function<Awaited()>& awaited) override;
@@ -115,7 +116,8 @@ class EngineImpl final : public Engine,
   [[nodiscard]] static unsigned cores();
   void need_lane(int device);
   [[nodiscard]] GradientRounds* expected_reducer(bool among_open = false);
-  [[nodiscard]] std::vector<GradientRounds*> companions(const GradientRounds& first);
+  void doom_companions(const GradientRounds& first);
+  void doom(const std::vector<std::uint32_t>& reducers);
   void fail_open_rounds(GradientRounds* first, const std::string& text);
   void drop_orphans();
   void end_round(const std::exception& error);
@@ -211,8 +213,7 @@ class EngineImpl final : public Engine,
   std::atomic<std::chrono::steady_clock::rep> changed_place_{
       std::chrono::steady_clock::now().time_since_epoch().count()};  // when one of the waiters came or went
 
-  std::unique_ptr<device::Lane> lane_;  // made once, before the first reducer that needs it
-
+  std::unique_ptr<device::Lane> lane_;        // made once, before the first reducer that needs it
   std::atomic<std::thread::id> advancing_{};  // who is in advance()
   std::mutex progress_lock_;                  // guards everything from here on
   std::unique_ptr<ControlChannel> control_;   // null in a world of one

@@ -233,9 +233,10 @@ void EngineImpl::run(Listed& listed) {
   const Begun begun(running_sequence_, item.sequence);
   auto& first = listed.submissions.front();
   const std::string& name = item.names.front();
-  if (item.conflict) {
+  if (item.conflict && item.failed_ranks.empty()) {
     fail(first.pending, std::make_exception_ptr(MismatchError(describe(name, *item.conflict))));
-  } else if (!item.failed_ranks.empty()) {
+  } else if (!item.failed_ranks.empty()) {  // before its rank could say that its table has changed, perhaps
+    doom(item.beside);
     const auto text = "training code failed on " + ranks_text(item.failed_ranks) + ": " + item.failure;
     fail(first.pending, std::make_exception_ptr(PeerFailedError(item.failed_ranks, text)));
   } else if (first.when_listed) {

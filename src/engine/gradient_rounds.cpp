@@ -45,7 +45,11 @@ Entry GradientRounds::make_entry() const {
   Entry entry;
   entry.name = name_of(settings_.id);
   entry.signature.kind = Kind::gradient_round;
-  entry.signature.table = table_text(table_, settings_.options);
+  ReducerOptions options = settings_.options;
+  if (!another_.empty()) {
+    options.settings += (options.settings.empty() ? "" : ", ") + ("a second round of this step for " + another_);
+  }
+  entry.signature.table = table_text(table_, options);
   entry.rank = host_.rank();
   entry.order = order_;
   if (!failure_.empty()) {
@@ -219,9 +223,19 @@ void GradientRounds::close_round() {
   as_void_ = as_void_ || !failure_.empty();
   for (std::size_t bucket = 0; bucket < frozen_->buckets.size(); ++bucket) {
     if (handed_over_[bucket]) continue;
+    frozen_->buckets[bucket]->close(!another_.empty());
     if (!as_void_) frozen_->buckets[bucket]->clear_missing();
     hand_over(bucket);
   }
+}
+
+// Whether some ranks, and not all, have another round in this step: each has closed a bucket at least. By negotiating
+// this round they hear whose it is.
+bool GradientRounds::disagree_on_another() const {
+  const auto any = [this](bool (Bucket::*said)() const noexcept) {
+    return std::ranges::any_of(frozen_->buckets, [said](const auto& bucket) { return (*bucket.*said)(); });
+  };
+  return any(&Bucket::has_another) && any(&Bucket::has_no_other);
 }
 
 bool GradientRounds::dropped() const {
@@ -241,7 +255,7 @@ void GradientRounds::finish(Stream user) {
         if (!bucket->stamps_agree())
           throw MismatchError("ranks are in different rounds of gradients/" + std::to_string(settings_.id));
       }
-      if (dropped()) {
+      if (disagree_on_another() || dropped()) {
         host_.counters().plans_voided.add();
         let_go(std::exchange(retired_, std::move(frozen_)));
         negotiated = true;
@@ -264,7 +278,9 @@ void GradientRounds::finish(Stream user) {
 
 void GradientRounds::negotiate() {
   table_changed_ = false;
-  auto work = host_.submit_round(make_entry(), on_device(), [this](const Item& item) { freeze(item); });
+  auto entry = make_entry();
+  entry.beside = host_.open_beside(settings_.id);
+  auto work = host_.submit_round(std::move(entry), on_device(), [this](const Item& item) { freeze(item); });
   work.wait();  // MismatchError and PeerFailedError end here; everything is listed, or nothing
   wait_for_buckets();
 }
@@ -405,6 +421,8 @@ void GradientRounds::end_round() {
   std::fill(contributions_.begin(), contributions_.end(), Contribution{});
   order_.clear();
   round_open_ = false;
+  doomed_ = false;
+  another_.clear();
   failure_.clear();
   ++round_;
   finished_rounds_.fetch_add(1);
@@ -443,13 +461,9 @@ void GradientRounds::let_go_of_contributions() {
   for (const auto& bucket : frozen_->buckets) bucket->let_go_of_contributions();
 }
 
-void GradientRounds::open_to_fail(const std::string& text) {
+void GradientRounds::fail(const std::string& text) {
   failure_ = text.empty() ? "no text" : text;
   if (!round_open_) open_buckets();
-}
-
-void GradientRounds::fail(const std::string& text) {
-  open_to_fail(text);
   finish(Stream{.handle = nullptr, .device = settings_.options.device});
 }
 

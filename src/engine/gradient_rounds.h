@@ -49,6 +49,8 @@ class RoundHost {
   // There is a bucket to launch.
   virtual void notify() = 0;
   virtual bool progress() = 0;
+  // Other reducers, by id, that have a round open here.
+  [[nodiscard]] virtual std::vector<std::uint32_t> open_beside(std::size_t id) = 0;
   // A round of the reducer begins, or is over.
   virtual void round_opened(std::size_t id) = 0;
   virtual void round_ended(std::size_t id) = 0;
@@ -87,6 +89,7 @@ class GradientRounds final : public GradientReducer {
   void contribute_in_place(std::size_t index, void* data) override;
   [[nodiscard]] std::shared_ptr<GradientMemory> memory() const override;
   void change_table(std::vector<GradientInfo> table) override;
+  void need_another_round(const std::string& what) override { another_ = what; }
   void finish(Stream user) override;
   [[nodiscard]] std::span<std::byte> gradient(std::size_t index) override;
   [[nodiscard]] bool contributed(std::size_t index) const override;
@@ -100,13 +103,15 @@ class GradientRounds final : public GradientReducer {
   void poison(std::exception_ptr error, std::uint64_t from_round);
   // What was contributed may be gone: it is not read any more. Under the progress lock.
   void let_go_of_contributions();
-  // Begins the round if nothing has, of which `text` is what fail() will say.
-  void open_to_fail(const std::string& text);
+  // This round is open on some rank, and will end as failed: a round beside it has. Under the progress lock.
+  void doom() noexcept { doomed_ = true; }
   // Completes this round as failed, so that peers learn `text`. Throws what finish() throws.
   void fail(const std::string& text);
   [[nodiscard]] std::uint64_t rounds_finished() const noexcept { return finished_rounds_.load(); }
   [[nodiscard]] bool busy() const noexcept { return in_flight_.load() > 0; }
   [[nodiscard]] bool round_open() const noexcept { return round_open_.load(); }
+  // A round is open here or, where it will end as failed, on another rank.
+  [[nodiscard]] bool round_to_end() const noexcept { return round_open_.load() || doomed_.load(); }
   [[nodiscard]] std::size_t id() const noexcept { return settings_.id; }
   // Of the rounds' submissions.
   [[nodiscard]] static std::string name_of(std::size_t id) { return "gradients/" + std::to_string(id); }
@@ -162,6 +167,7 @@ class GradientRounds final : public GradientReducer {
   void release_contributors() noexcept;
   void leave_user() noexcept;
   void check_index(std::size_t index) const;
+  [[nodiscard]] bool disagree_on_another() const;
   [[nodiscard]] bool dropped() const;
   [[nodiscard]] bool hopeless() const noexcept { return finished_rounds_.load() >= error_from_.load(); }
   [[nodiscard]] Awaited awaited() const;
@@ -172,7 +178,9 @@ class GradientRounds final : public GradientReducer {
   std::unique_ptr<Frozen> frozen_;
   std::unique_ptr<Frozen> retired_;  // what was contributed in place lies in it: kept until the next round begins
   bool table_changed_ = false;
+  std::string another_;  // for what a round has to follow this one in the same step
   std::atomic<bool> round_open_{false};
+  std::atomic<bool> doomed_{false};
   std::atomic<std::thread::id> owner_{};  // who finished the last round
   std::string failure_;
   std::uint64_t generation_ = 0;

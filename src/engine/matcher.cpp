@@ -16,6 +16,9 @@ Entry merge(Entry own, const std::map<Rank, Entry>& parts) {
     own.bytes.insert(own.bytes.end(), part.bytes.begin(), part.bytes.end());
     own.failed_ranks.insert(own.failed_ranks.end(), part.failed_ranks.begin(), part.failed_ranks.end());
     if (own.failure.empty()) own.failure = part.failure;
+    for (const std::uint32_t id : part.beside) {
+      if (std::ranges::find(own.beside, id) == own.beside.end()) own.beside.push_back(id);
+    }
   }
   return own;
 }

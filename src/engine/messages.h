@@ -46,6 +46,7 @@ struct Entry {
   std::vector<std::uint32_t> order;  // gradient round: observed order on the lowest rank
   std::vector<Rank> failed_ranks;    // gradient round: whose training code threw
   std::string failure;
+  std::vector<std::uint32_t> beside;  // gradient round: the other reducers, by id, that have a round open on a rank
 };
 
 // One operation that all ranks execute next, or the reason why not.
@@ -56,6 +57,7 @@ struct Item {
   std::vector<std::uint32_t> order;
   std::vector<Rank> failed_ranks;
   std::string failure;
+  std::vector<std::uint32_t> beside;
   std::uint64_t sequence = 0;
 };
 

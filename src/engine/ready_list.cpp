@@ -10,6 +10,7 @@ Item item_of(const Entry& entry, int size) {
   item.order = entry.order;
   item.failed_ranks = entry.failed_ranks;
   item.failure = entry.failure;
+  item.beside = entry.beside;
   if (!entry.bytes.empty()) item.bytes.resize(static_cast<std::size_t>(size));
   for (std::size_t i = 0; i < entry.bytes.size(); ++i)
     item.bytes[static_cast<std::size_t>(entry.ranks[i])] = entry.bytes[i];

@@ -23,6 +23,7 @@ class ReducerHandle final : public GradientReducer {
   void contribute_in_place(std::size_t index, void* data) override { rounds_->contribute_in_place(index, data); }
   [[nodiscard]] std::shared_ptr<GradientMemory> memory() const override { return rounds_->memory(); }
   void change_table(std::vector<GradientInfo> table) override { rounds_->change_table(std::move(table)); }
+  void need_another_round(const std::string& what) override { rounds_->need_another_round(what); }
   void finish(Stream user) override { rounds_->finish(user); }
   [[nodiscard]] std::span<std::byte> gradient(std::size_t index) override { return rounds_->gradient(index); }
   [[nodiscard]] bool contributed(std::size_t index) const override { return rounds_->contributed(index); }

@@ -3,6 +3,7 @@
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/StreamGuard.h>
+#include <c10/util/StringUtil.h>
 
 #include <algorithm>
 
@@ -214,6 +215,10 @@ void GradientBinding::contribute(GradientSlot& slot) {
   if (gradient.layout() != c10::kStrided) {
     spoil("the gradient of '" + slot.info.name + "' is sparse; kolo reduces dense gradients only");
   }
+  if (gradient.sizes() != slot.parameter.sizes()) {  // left behind by a graph that is older than the parameter's shape
+    spoil("the gradient of '" + slot.info.name + "' has shape " + c10::str(gradient.sizes()) + ", the parameter has " +
+          c10::str(slot.parameter.sizes()) + ": it was computed before the parameter was given another shape");
+  }
   begin_round();
   if (slot.index == GradientSlot::kDeparted || !is_described_by(slot.parameter, slot.info)) {
     return;  // not in this round's table
@@ -302,10 +307,16 @@ void GradientBinding::close_round() {
   renew_launcher();
   begin_round();
   sweep(slots_);
+  const auto joined = first_that_joined();
+  if (joined) {
+    reducer_->need_another_round("'" + *joined + "', which joined after the first gradient");
+  }
   finish();
   publish(slots_);
   end_round(End::reduced);
-  reduce_newcomers();
+  if (joined) {
+    reduce_newcomers();
+  }
   for (const auto& slot : departed_) {
     GradientHook::remove(slot->parameter, slot->hook);
   }
@@ -395,18 +406,20 @@ GradientBinding::Slots GradientBinding::take_table(const std::vector<NamedParame
   return newcomers;
 }
 
-// Parameters that joined between the first contribution of a round and its end, with a gradient already: the round did
-// not have them, so a second one, on all ranks, reduces them alone. The others keep what they were given.
-void GradientBinding::reduce_newcomers() {
+// Between the first contribution of a round and its end.
+std::optional<std::string> GradientBinding::first_that_joined() {
   const auto parameters = trainable_parameters(*optimizer_, names_, Unnamed::invent);
-  const bool joined = std::any_of(parameters.begin(), parameters.end(), [&](const NamedParameter& parameter) {
+  const auto found = std::find_if(parameters.begin(), parameters.end(), [&](const NamedParameter& parameter) {
     return std::none_of(slots_.begin(), slots_.end(), [&](const auto& slot) {
       return slot->parameter.is_same(parameter.tensor) && is_described_by(parameter.tensor, slot->info);
     });
   });
-  if (!joined) {
-    return;
-  }
+  return found == parameters.end() ? std::nullopt : std::optional(found->name);
+}
+
+// The round did not have them, so a second one, on all ranks, reduces them alone. The others keep what they were given.
+void GradientBinding::reduce_newcomers() {
+  const auto parameters = trainable_parameters(*optimizer_, names_, Unnamed::invent);
   check_devices(parameters);
   move_out();
   const Slots newcomers = take_table(parameters);

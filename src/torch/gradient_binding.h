@@ -72,6 +72,7 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   void check_devices(const std::vector<NamedParameter>& parameters) const;
   [[nodiscard]] bool table_is(const std::vector<NamedParameter>& parameters) const;
   Slots take_table(const std::vector<NamedParameter>& parameters);
+  [[nodiscard]] std::optional<std::string> first_that_joined();
   void reduce_newcomers();
   [[noreturn]] void spoil(const std::string& text);
 

@@ -27,12 +27,12 @@ bool same(const std::optional<Conflict>& a, const std::optional<Conflict>& b) {
 bool same(const Entry& a, const Entry& b) {
   return a.name == b.name && same(a.signature, b.signature) && a.rank == b.rank && same(a.conflict, b.conflict) &&
          a.ranks == b.ranks && a.bytes == b.bytes && a.order == b.order && a.failed_ranks == b.failed_ranks &&
-         a.failure == b.failure;
+         a.failure == b.failure && a.beside == b.beside;
 }
 
 bool same(const Item& a, const Item& b) {
   return a.names == b.names && same(a.conflict, b.conflict) && a.bytes == b.bytes && a.order == b.order &&
-         a.failed_ranks == b.failed_ranks && a.failure == b.failure && a.sequence == b.sequence;
+         a.failed_ranks == b.failed_ranks && a.failure == b.failure && a.beside == b.beside && a.sequence == b.sequence;
 }
 
 bool same(const std::optional<Fatal>& a, const std::optional<Fatal>& b) {

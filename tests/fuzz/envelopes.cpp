@@ -28,6 +28,7 @@ Entry make_entry(ByteSource& source) {
   entry.order = source.numbers<std::uint32_t>();
   entry.failed_ranks = make_ranks(source);
   entry.failure = source.text();
+  entry.beside = source.numbers<std::uint32_t>();
   return entry;
 }
 
@@ -39,6 +40,7 @@ Item make_item(ByteSource& source) {
   item.order = source.numbers<std::uint32_t>();
   item.failed_ranks = make_ranks(source);
   item.failure = source.text();
+  item.beside = source.numbers<std::uint32_t>();
   item.sequence = source.number<std::uint8_t>();
   return item;
 }

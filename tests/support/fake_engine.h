@@ -51,6 +51,8 @@ class FakeReducer final : public GradientReducer {
     log_->table_changes.push_back(names);
   }
 
+  void need_another_round(const std::string& /*what*/) override {}
+
   void finish(Stream) override {
     begin();
     for (std::size_t i = 0; i < table_.size(); ++i) {

@@ -253,6 +253,63 @@ TEST(Rounds, FreezingThawingAndAddingOnAllRanks) {
   });
 }
 
+// Between backward and step, on all ranks and on one: then it is an error on all of them in that very step, and not a
+// round that meets the others' next one.
+TEST(Rounds, WhatJoinsAfterBackwardJoinsOnAllRanks) {
+  for (const bool on_one : {false, true}) {
+    on_ranks(2, [&](Context& context) {
+      at::Tensor a = weight();
+      at::Tensor late = weight();
+      DistributedOptimizer optimizer(context, sgd({a}), NamedTensors{{"a", a}});
+      for (int step = 0; step < 6; ++step) {
+        optimizer.zero_grad();
+        ((a.sum() + (step < 3 ? 0 : 1) * late.sum()) * (10 * step + context.rank())).backward();
+        const auto join = [&] {
+          optimizer.add_param_group(torch::optim::OptimizerParamGroup(std::vector<at::Tensor>{late}), {{"late", late}});
+        };
+        const bool last = context.rank() == 1;
+        if (step == 3 && (last || !on_one)) join();
+        if (step == 3 && on_one) {
+          const at::Tensor before = a.detach().clone();
+          try {
+            optimizer.step();
+            ADD_FAILURE() << "no error";
+          } catch (const kolo::MismatchError& error) {
+            EXPECT_NE(std::string(error.what()).find("'late', which joined after the first gradient\" on rank 1"),
+                      std::string::npos)
+                << error.what();
+          }
+          EXPECT_TRUE(a.equal(before));
+          if (!last) join();
+          continue;
+        }
+        optimizer.step();
+        EXPECT_TRUE(a.grad().eq(10 * step + 0.5).all().item<bool>()) << step << ": " << a.grad();
+        EXPECT_TRUE(step < 3 || late.grad().eq(10 * step + 0.5).all().item<bool>()) << step << ": " << late.grad();
+      }
+    });
+  }
+}
+
+// As LibTorch leaves it when a graph from before the change is used once more.
+TEST(Rounds, AGradientOfAnotherShapeIsRefused) {
+  on_ranks(1, [](Context& context) {
+    at::Tensor a = weight({3});
+    DistributedOptimizer optimizer(context, sgd({a}), NamedTensors{{"a", a}});
+    try {
+      a.set_data(torch::ones({1}));
+      a.mutable_grad() = torch::ones({1});
+      a.set_data(torch::ones({3}));
+      optimizer.step();
+      ADD_FAILURE() << "no error";
+    } catch (const kolo::UsageError& error) {
+      EXPECT_NE(std::string(error.what()).find("the gradient of 'a' has shape [1], the parameter has [3]"),
+                std::string::npos)
+          << error.what();
+    }
+  });
+}
+
 TEST(Rounds, TablesThatDifferAreAMismatch) {
   on_ranks(2, [](Context& context) {
     at::Tensor a = weight();

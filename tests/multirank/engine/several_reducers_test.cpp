@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cctype>
+#include <optional>
 #include <utility>
 
 #include "multirank/engine/world.h"
@@ -143,8 +144,8 @@ TEST_P(AllOpen, EndTogether) {
   }
 }
 
-// The peers are told before their backward pass, by an operation: they open what the rank that threw has opened too.
-TEST(SeveralReducers, ThatOneBackwardOpensEndWhereNobodyHasComeToIt) {
+// The peers are told before their backward pass, by an operation.
+TEST(SeveralReducers, ThatOneBackwardOpensGoOnWhereNobodyHadComeToIt) {
   run_world(3, patient(), [&](Context& context) {
     OneBackward program(context);
     const std::vector<float> input(8, 1.0F);
@@ -157,6 +158,133 @@ TEST(SeveralReducers, ThatOneBackwardOpensEndWhereNobodyHasComeToIt) {
         program.backward();
         program.finish();
       }
+    }
+  });
+}
+
+// Two optimizers, whose gradients are of a step and a rank, so that what is of different steps is seen.
+class TwoOptimizers {
+ public:
+  explicit TwoOptimizers(Context& context) : context_(context) {
+    for (auto& reducer : reducers_) reducer = context.engine().make_reducer(table(), {.op = ReduceOp::sum});
+  }
+  void backward(int step) {
+    values_.assign(100, value(step, context_.rank()));
+    for (auto reducer = reducers_.rbegin(); reducer != reducers_.rend(); ++reducer) {
+      for (const std::size_t index : {1, 0}) (*reducer)->contribute(index, values_.data());
+    }
+  }
+  // `idle`: a rank without gradients in this step.
+  void finish(int step, std::optional<Rank> idle = {}) {
+    float expected = 0;
+    for (Rank rank = 0; rank < context_.size(); ++rank) expected += rank == idle ? 0 : value(step, rank);
+    for (auto& reducer : reducers_) {
+      reducer->finish();
+      EXPECT_EQ(*reinterpret_cast<const float*>(reducer->gradient(1).data()), expected) << "step " << step;
+    }
+  }
+
+ private:
+  static float value(int step, Rank rank) { return static_cast<float>(100 * step + rank + 1); }
+  Context& context_;
+  std::array<std::unique_ptr<GradientReducer>, 2> reducers_;
+  std::vector<float> values_;
+};
+
+// From the first step on, when no order of rounds is known, and twice in a row: nobody goes on to what another still
+// has to end.
+TEST(SeveralReducers, OfARankThatFailsAndFailsAgainAreNeverOfDifferentSteps) {
+  for (int bad_step = 0; bad_step < 4; ++bad_step) {
+    for (const bool after_idle : {false, true}) {  // the step before has no gradients of the rank that fails
+      SCOPED_TRACE("fails in step " + std::to_string(bad_step) + (after_idle ? " after an idle one" : ""));
+      run_world(3, patient(), [&](Context& context) {
+        TwoOptimizers program(context);
+        for (int step = 0; step < bad_step + 5; ++step) {
+          const bool bad = step == bad_step || step == bad_step + 1;
+          const bool idle = after_idle && step == bad_step - 1;
+          const auto whole = [&] {
+            if (!idle || context.rank() != 1) program.backward(step);
+            program.finish(step, idle ? std::optional<Rank>(1) : std::nullopt);
+          };
+          if (!bad) {
+            context.run(whole);
+          } else if (context.rank() == 1) {
+            EXPECT_THROW(context.run([] { throw std::runtime_error("bad batch"); }), std::runtime_error);
+          } else {
+            expect_told([&] { context.run(whole); });
+          }
+        }
+      });
+      if (HasFailure()) return;
+    }
+  }
+}
+
+// All change their table before a step in which one of them fails: it has not said so yet, and is no mismatch.
+TEST(SeveralReducers, AFailureIsNoMismatchWithWhatTheOthersHaveChanged) {
+  run_world(3, patient(), [&](Context& context) {
+    const auto reducer = context.engine().make_reducer(table(), {});
+    const std::vector<float> ones(200, 1.0F);
+    auto wider = table();
+    wider.push_back({"c", {200}, {1}, DType::f32});
+    for (int step = 0; step < 6; ++step) {
+      const auto whole = [&] {
+        const std::size_t count = step < 3 ? 2 : 3;
+        if (step == 3 || (step == 4 && context.rank() == 1)) reducer->change_table(wider);
+        for (std::size_t index = 0; index < count; ++index) reducer->contribute(index, ones.data());
+        reducer->finish();
+      };
+      if (step != 3) {
+        context.run(whole);
+      } else if (context.rank() == 1) {
+        EXPECT_THROW(context.run([] { throw std::runtime_error("bad batch"); }), std::runtime_error);
+      } else {
+        expect_told([&] { context.run(whole); });
+      }
+    }
+  });
+}
+
+// A step that has two rounds on one rank: its second one is not taken for the others' next step. Before there is a
+// plan, with one, and on all ranks.
+TEST(SeveralReducers, RoundsOfAStepAreAsManyOnAllRanks) {
+  run_world(2, patient(), [&](Context& context) {
+    const auto reducer = context.engine().make_reducer(table(), {});
+    const std::vector<float> ones(100, 1.0F);
+    const auto round = [&](bool another) {
+      for (const std::size_t index : {1, 0}) reducer->contribute(index, ones.data());
+      if (another) reducer->need_another_round("'late'");
+      reducer->finish();
+    };
+    for (int step = 0; step < 3; ++step) {
+      try {
+        round(context.rank() == 1);
+        ADD_FAILURE() << "no error";
+      } catch (const MismatchError& error) {
+        EXPECT_THAT(error.what(), testing::HasSubstr("a second round of this step for 'late'\" on rank 1"));
+      }
+      round(true);
+      round(false);
+    }
+    EXPECT_EQ(reducer->round(), 9U);
+  });
+}
+
+// A bucket that leaves during backward on one rank leaves at the end on another: the plan stands all the same.
+TEST(SeveralReducers, AsManyRoundsOnAllRanksAreNoDifferenceWheneverBucketsLeave) {
+  run_world(2, patient(), [&](Context& context) {
+    const auto reducer = context.engine().make_reducer(table(), {.op = ReduceOp::sum, .bucket_bytes = 256});
+    const std::vector<float> ones(100, 1.0F);
+    std::uint64_t generation = 0;
+    for (int step = 0; step < 4; ++step) {
+      reducer->contribute(1, ones.data());
+      if (context.rank() == 0) reducer->contribute(0, ones.data());
+      reducer->need_another_round("'late'");
+      reducer->finish();
+      if (step == 0) generation = reducer->generation();
+      EXPECT_EQ(reducer->generation(), generation);
+      EXPECT_EQ(*reinterpret_cast<const float*>(reducer->gradient(0).data()), 1);
+      EXPECT_EQ(*reinterpret_cast<const float*>(reducer->gradient(1).data()), 2);
     }
   });
 }

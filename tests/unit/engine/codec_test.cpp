@@ -21,10 +21,12 @@ Envelope example() {
   entry.bytes = {12, std::uint64_t{1} << 40};
   entry.order = {2, 1, 0};
   entry.failed_ranks = {4};
+  entry.beside = {2, 70000};
   entry.failure = "out of memory";
   envelope.entries = {entry};
   Item item;
   item.names = {"a", "b"};
+  item.beside = {1};
   item.sequence = 9;
   envelope.items = {item};
   envelope.fatal = Fatal{FatalKind::peer_left, {2}, "left", 5, {1, 2}, 77, 3, {8, 9}, true};
@@ -41,6 +43,8 @@ TEST(Codec, GivesBackWhatItWasGiven) {
   EXPECT_EQ(after.entries[0].bytes, before.entries[0].bytes);
   EXPECT_EQ(after.entries[0].order, before.entries[0].order);
   EXPECT_EQ(after.entries[0].failure, "out of memory");
+  EXPECT_EQ(after.entries[0].beside, before.entries[0].beside);
+  EXPECT_EQ(after.items[0].beside, before.items[0].beside);
   EXPECT_EQ(after.items[0].names, before.items[0].names);
   EXPECT_EQ(after.fatal->kind, FatalKind::peer_left);
   EXPECT_EQ(after.fatal->rounds, before.fatal->rounds);
