@@ -220,6 +220,26 @@ TEST(SeveralReducers, OfARankThatFailsAndFailsAgainAreNeverOfDifferentSteps) {
   }
 }
 
+// All fail where nobody has a round open, and begin anew: the next one to fail knows which round the others come to.
+TEST(SeveralReducers, BeginAnewAfterAllHaveFailed) {
+  run_world(3, patient(), [&](Context& context) {
+    TwoOptimizers program(context);
+    for (int step = 0; step < 8; ++step) {
+      const auto whole = [&] {
+        program.backward(step);
+        program.finish(step);
+      };
+      if (step == 4 || (step == 5 && context.rank() == 1)) {
+        EXPECT_THROW(context.run([] { throw std::runtime_error("bad batch"); }), std::runtime_error);
+      } else if (step == 5) {
+        expect_told([&] { context.run(whole); });
+      } else {
+        context.run(whole);
+      }
+    }
+  });
+}
+
 // All change their table before a step in which one of them fails: it has not said so yet, and is no mismatch.
 TEST(SeveralReducers, AFailureIsNoMismatchWithWhatTheOthersHaveChanged) {
   run_world(3, patient(), [&](Context& context) {
