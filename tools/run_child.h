@@ -25,8 +25,8 @@ struct ChildOptions {
   bool merged = false;             // standard error goes where standard output goes, a pipe, and `err` stays empty
   bool no_input = false;           // standard input is at its end
   int death_signal = 0;            // what the child gets when we die
-  int inherited = -1;              // one more descriptor that it has, under the same number
   std::optional<rlimit> files{};   // how many it may have open; as many as we may, where nothing is said
+  int inherited = -1;              // one more descriptor that it has, under the same number
 };
 // Throws std::runtime_error when the system refuses pipes or processes.
 [[nodiscard]] Child start_child(const ChildOptions& options);

@@ -84,7 +84,7 @@ void Launcher::start() {
     if (equals != std::string::npos) base::set_environment(given.substr(0, equals), given.substr(equals + 1));
   }
   // In a process group of its own: what the terminal sends on Ctrl-C is for us, who pass it on and count the time.
-  mpirun_ = start_child({line_, true, ::isatty(STDIN_FILENO) == 1, SIGTERM, -1, raise_file_limit()});
+  mpirun_ = start_child({line_, true, ::isatty(STDIN_FILENO) == 1, SIGTERM, raise_file_limit()});
   if (mpirun_.pid == 0) throw std::runtime_error(line_.front() + ": " + std::strerror(mpirun_.error));
 }
 

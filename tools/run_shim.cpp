@@ -109,7 +109,7 @@ void Supervisor::start(const std::vector<std::string>& words) {
   report_.reset(ends[0]);
   const base::UniqueFd theirs(ends[1]);
   base::set_environment(base::kFirstFailureVariable, base::first_failure_variable(theirs.get()));
-  child_ = start_child({words, false, false, SIGKILL, theirs.get()});
+  child_ = start_child({.words = words, .death_signal = SIGKILL, .inherited = theirs.get()});
 }
 
 int Supervisor::run() {

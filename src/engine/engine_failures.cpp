@@ -138,17 +138,15 @@ bool EngineImpl::known_to_peers(const std::exception& error) {
 // opened it, the program begins anew after it.
 void EngineImpl::doom_companions(const GradientRounds& first) {
   const std::scoped_lock lock(progress_lock_);
-  std::vector<std::uint32_t> beside;
+  std::vector<std::size_t> beside;
   {
     const std::scoped_lock queue(queue_lock_);
     const auto* end = history_.next([&](std::size_t id) { return id == first.id(); });
-    if (end != nullptr) beside.assign(end->beside.begin(), end->beside.end());
+    if (end != nullptr) beside = end->beside;
   }
-  std::erase_if(beside, [&](std::uint32_t id) {
-    const auto found = std::ranges::find(rounds_, id, &GradientRounds::id);
-    return found == rounds_.end() || !(*found)->mine();
-  });
-  doom(beside);
+  for (auto* rounds : rounds_) {
+    if (rounds->mine() && std::ranges::find(beside, rounds->id()) != beside.end()) rounds->doom();
+  }
 }
 
 // Of this thread, as the one that asks is. One backward pass opens the rounds of several optimizers.
@@ -160,16 +158,6 @@ std::vector<std::uint32_t> EngineImpl::open_beside(std::size_t id) {
       ids.push_back(static_cast<std::uint32_t>(rounds->id()));
   }
   return ids;
-}
-
-// Progress lock held. A round has failed, beside which these are open on some rank: none of them can end well. Whoever
-// failed ends them too before its program goes on, and would otherwise contribute to them in its next step.
-void EngineImpl::doom(const std::vector<std::uint32_t>& reducers) {
-  for (auto* rounds : rounds_) {
-    if (std::ranges::find(reducers, rounds->id()) == reducers.end()) continue;
-    rounds->doom();
-    round_opened(rounds->id());
-  }
 }
 
 // All that are open, on all ranks: none of them can end well.

@@ -117,7 +117,6 @@ class EngineImpl final : public Engine,
   void need_lane(int device);
   [[nodiscard]] GradientRounds* expected_reducer(bool among_open = false);
   void doom_companions(const GradientRounds& first);
-  void doom(const std::vector<std::uint32_t>& reducers);
   void fail_open_rounds(GradientRounds* first, const std::string& text);
   void drop_orphans();
   void end_round(const std::exception& error);
@@ -213,7 +212,8 @@ class EngineImpl final : public Engine,
   std::atomic<std::chrono::steady_clock::rep> changed_place_{
       std::chrono::steady_clock::now().time_since_epoch().count()};  // when one of the waiters came or went
 
-  std::unique_ptr<device::Lane> lane_;        // made once, before the first reducer that needs it
+  std::unique_ptr<device::Lane> lane_;  // made once, before the first reducer that needs it
+
   std::atomic<std::thread::id> advancing_{};  // who is in advance()
   std::mutex progress_lock_;                  // guards everything from here on
   std::unique_ptr<ControlChannel> control_;   // null in a world of one

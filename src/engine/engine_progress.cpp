@@ -236,7 +236,10 @@ void EngineImpl::run(Listed& listed) {
   if (item.conflict && item.failed_ranks.empty()) {
     fail(first.pending, std::make_exception_ptr(MismatchError(describe(name, *item.conflict))));
   } else if (!item.failed_ranks.empty()) {  // before its rank could say that its table has changed, perhaps
-    doom(item.beside);
+    // Whoever failed ends them too before its program goes on, and would otherwise contribute to them in its next step.
+    for (auto* rounds : rounds_) {
+      if (std::ranges::find(item.beside, rounds->id()) != item.beside.end()) rounds->doom();
+    }
     const auto text = "training code failed on " + ranks_text(item.failed_ranks) + ": " + item.failure;
     fail(first.pending, std::make_exception_ptr(PeerFailedError(item.failed_ranks, text)));
   } else if (first.when_listed) {

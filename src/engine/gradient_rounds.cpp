@@ -461,6 +461,11 @@ void GradientRounds::let_go_of_contributions() {
   for (const auto& bucket : frozen_->buckets) bucket->let_go_of_contributions();
 }
 
+void GradientRounds::doom() {
+  doomed_ = true;
+  host_.round_opened(settings_.id);
+}
+
 void GradientRounds::fail(const std::string& text) {
   failure_ = text.empty() ? "no text" : text;
   if (!round_open_) open_buckets();

@@ -49,7 +49,7 @@ class RoundHost {
   // There is a bucket to launch.
   virtual void notify() = 0;
   virtual bool progress() = 0;
-  // Other reducers, by id, that have a round open here.
+  // Other reducers, by id, that have a round open here, or one that will end as failed.
   [[nodiscard]] virtual std::vector<std::uint32_t> open_beside(std::size_t id) = 0;
   // A round of the reducer begins, or is over.
   virtual void round_opened(std::size_t id) = 0;
@@ -103,8 +103,9 @@ class GradientRounds final : public GradientReducer {
   void poison(std::exception_ptr error, std::uint64_t from_round);
   // What was contributed may be gone: it is not read any more. Under the progress lock.
   void let_go_of_contributions();
-  // This round is open on some rank, and will end as failed: a round beside it has. Under the progress lock.
-  void doom() noexcept { doomed_ = true; }
+  // A round beside this one has failed, and this one, which is open on some rank or would be, will end so too. Under
+  // the progress lock.
+  void doom();
   // Completes this round as failed, so that peers learn `text`. Throws what finish() throws.
   void fail(const std::string& text);
   [[nodiscard]] std::uint64_t rounds_finished() const noexcept { return finished_rounds_.load(); }

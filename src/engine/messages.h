@@ -46,7 +46,7 @@ struct Entry {
   std::vector<std::uint32_t> order;  // gradient round: observed order on the lowest rank
   std::vector<Rank> failed_ranks;    // gradient round: whose training code threw
   std::string failure;
-  std::vector<std::uint32_t> beside;  // gradient round: the other reducers, by id, that have a round open on a rank
+  std::vector<std::uint32_t> beside;  // gradient round: other reducers, by id: RoundHost::open_beside() of any rank
 };
 
 // One operation that all ranks execute next, or the reason why not.

@@ -14,6 +14,14 @@ namespace {
 
 std::vector<GradientInfo> table() { return {{"a", {100}, {1}, DType::f32}, {"b", {50}, {1}, DType::f32}}; }
 
+// Buckets of the configured size where nothing is said.
+ReducerOptions sums(std::size_t bucket_bytes = 0) {
+  ReducerOptions options;
+  options.op = ReduceOp::sum;
+  options.bucket_bytes = bucket_bytes;
+  return options;
+}
+
 Config patient() {
   auto config = quick();
   config.stall_warning = std::chrono::seconds(15);
@@ -144,8 +152,8 @@ TEST_P(AllOpen, EndTogether) {
   }
 }
 
-// The peers are told before their backward pass, by an operation.
-TEST(SeveralReducers, ThatOneBackwardOpensGoOnWhereNobodyHadComeToIt) {
+// The peers are told before their backward pass, by an operation: they end what the rank that threw ends too.
+TEST(SeveralReducers, ThatOneBackwardOpensEndWhereNobodyHasComeToIt) {
   run_world(3, patient(), [&](Context& context) {
     OneBackward program(context);
     const std::vector<float> input(8, 1.0F);
@@ -166,7 +174,7 @@ TEST(SeveralReducers, ThatOneBackwardOpensGoOnWhereNobodyHadComeToIt) {
 class TwoOptimizers {
  public:
   explicit TwoOptimizers(Context& context) : context_(context) {
-    for (auto& reducer : reducers_) reducer = context.engine().make_reducer(table(), {.op = ReduceOp::sum});
+    for (auto& reducer : reducers_) reducer = context.engine().make_reducer(table(), sums());
   }
   void backward(int step) {
     values_.assign(100, value(step, context_.rank()));
@@ -293,7 +301,7 @@ TEST(SeveralReducers, RoundsOfAStepAreAsManyOnAllRanks) {
 // A bucket that leaves during backward on one rank leaves at the end on another: the plan stands all the same.
 TEST(SeveralReducers, AsManyRoundsOnAllRanksAreNoDifferenceWheneverBucketsLeave) {
   run_world(2, patient(), [&](Context& context) {
-    const auto reducer = context.engine().make_reducer(table(), {.op = ReduceOp::sum, .bucket_bytes = 256});
+    const auto reducer = context.engine().make_reducer(table(), sums(256));
     const std::vector<float> ones(100, 1.0F);
     std::uint64_t generation = 0;
     for (int step = 0; step < 4; ++step) {
