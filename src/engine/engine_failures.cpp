@@ -82,7 +82,10 @@ void EngineImpl::announce_failure(const std::string& text, const GradientRounds*
       const std::scoped_lock queue(queue_lock_);
       failed_again_ = idle_since_failure();
       failure.calls = own_failed_after_ = parts_.calls->reached();
-      failure.answered = untold_.answer(failure.calls);
+      for (const auto& [peer, number] : untold_.answer(failure.calls)) {
+        failure.answered.push_back(number);
+        answered_by_.insert(peer);
+      }
     }
     drain();  // what was submitted before it ends with it
     negotiation_.fail(failure);

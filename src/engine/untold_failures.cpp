@@ -1,7 +1,6 @@
 #include "engine/untold_failures.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 namespace kolo::engine {
@@ -25,16 +24,13 @@ void UntoldFailures::tell(std::uint64_t number) {
   lift([&](const auto& failure) { return failure.number == number && failure.rounds == nullptr; });
 }
 
-std::vector<std::uint64_t> UntoldFailures::answer(std::uint64_t calls) {
-  std::vector<std::uint64_t> numbers;
-  std::set<Rank> answered;  // a rank that has failed twice is further on
+std::map<Rank, std::uint64_t> UntoldFailures::answer(std::uint64_t calls) {
+  std::map<Rank, std::uint64_t> answered;
   lift([&](const auto& failure) {
-    const bool here = failure.rounds == nullptr && failure.failure.calls == calls &&
-                      answered.insert(failure.failure.ranks.front()).second;
-    if (here) numbers.push_back(failure.number);
-    return here;
+    return failure.rounds == nullptr && failure.failure.calls == calls &&
+           answered.emplace(failure.failure.ranks.front(), failure.number).second;
   });
-  return numbers;
+  return answered;
 }
 
 void UntoldFailures::tell_of_rounds() {

@@ -4,6 +4,7 @@
 // are limited, and a reducer that the peer has not made cannot be made. The program is told by the end of the round
 // that the failure names, or, where it names none, by an error that carries its number.
 #include <exception>
+#include <map>
 #include <vector>
 
 #include "base/call_limit.h"
@@ -33,8 +34,9 @@ class UntoldFailures {
   bool add(UntoldFailure failure);
   // An error with this number has reached the program.
   void tell(std::uint64_t number);
-  // This rank's training code fails too, having come to as many calls: it is at the same place then. Their numbers.
-  [[nodiscard]] std::vector<std::uint64_t> answer(std::uint64_t calls);
+  // This rank's training code fails too, having come to as many calls: it is at the same place then. The first failure
+  // of each such rank, by number: one that has failed twice is further on.
+  [[nodiscard]] std::map<Rank, std::uint64_t> answer(std::uint64_t calls);
   // A round has ended.
   void tell_of_rounds();
   // A reducer is gone.

@@ -66,8 +66,8 @@ class Training {
 std::string survive(Training& training, Rank victim) {
   at::Tensor weights;
   std::string complaint = outlive(victim, [&] {
-    training.forward().backward();
     weights = training.weights().detach().clone();
+    training.forward().backward();  // may be what says it
     training.step();
   });
   if (complaint.empty() && !weights.equal(training.weights())) complaint = "the weights have changed";

@@ -215,5 +215,73 @@ TEST(RoundsOnce, TwoReducersAlternate) {
   });
 }
 
+// All change their table before a step in which one of them fails: it has not said so yet, and is no mismatch.
+TEST(RoundsOnce, AFailureIsNoMismatchWithWhatTheOthersHaveChanged) {
+  run_world(3, quick(), [&](Context& context) {
+    const auto reducer = context.engine().make_reducer(table({100, 50}), {});
+    const std::vector<float> ones(200, 1.0F);
+    for (int step = 0; step < 6; ++step) {
+      const auto whole = [&] {
+        const std::size_t count = step < 3 ? 2 : 3;
+        if (step == 3 || (step == 4 && context.rank() == 1)) reducer->change_table(table({100, 50, 200}));
+        for (std::size_t index = 0; index < count; ++index) reducer->contribute(index, ones.data());
+        reducer->finish();
+      };
+      if (step != 3) {
+        context.run(whole);
+      } else if (context.rank() == 1) {
+        EXPECT_THROW(context.run([] { throw std::runtime_error("bad batch"); }), std::runtime_error);
+      } else {
+        EXPECT_THROW(context.run(whole), PeerFailedError);
+      }
+    }
+  });
+}
+
+// A step that has two rounds on one rank: its second one is not taken for the others' next step. Before there is a
+// plan, with one, and on all ranks.
+TEST(RoundsOnce, OfAStepAreAsManyOnAllRanks) {
+  run_world(2, quick(), [&](Context& context) {
+    const auto reducer = context.engine().make_reducer(table({100, 50}), {});
+    const std::vector<float> ones(100, 1.0F);
+    const auto round = [&](bool another) {
+      for (const std::size_t index : {1, 0}) reducer->contribute(index, ones.data());
+      if (another) reducer->need_another_round("'late'");
+      reducer->finish();
+    };
+    for (int step = 0; step < 3; ++step) {
+      try {
+        round(context.rank() == 1);
+        ADD_FAILURE() << "no error";
+      } catch (const MismatchError& error) {
+        EXPECT_THAT(error.what(), testing::HasSubstr("a second round of this step for 'late'\" on rank 1"));
+      }
+      round(true);
+      round(false);
+    }
+    EXPECT_EQ(reducer->round(), 9U);
+  });
+}
+
+// A bucket that leaves during backward on one rank leaves at the end on another: the plan stands all the same.
+TEST(RoundsOnce, AsManyRoundsOnAllRanksAreNoDifferenceWheneverBucketsLeave) {
+  run_world(2, quick(), [&](Context& context) {
+    const auto reducer = context.engine().make_reducer(
+        table({100, 50}), ReducerOptions{.op = ReduceOp::sum, .bucket_bytes = 256, .settings = {}});
+    const std::vector<float> ones(100, 1.0F);
+    std::uint64_t generation = 0;
+    for (int step = 0; step < 4; ++step) {
+      reducer->contribute(1, ones.data());
+      if (context.rank() == 0) reducer->contribute(0, ones.data());
+      reducer->need_another_round("'late'");
+      reducer->finish();
+      if (step == 0) generation = reducer->generation();
+      EXPECT_EQ(reducer->generation(), generation);
+      EXPECT_EQ(*reinterpret_cast<const float*>(reducer->gradient(0).data()), 1);
+      EXPECT_EQ(*reinterpret_cast<const float*>(reducer->gradient(1).data()), 2);
+    }
+  });
+}
+
 }  // namespace
 }  // namespace kolo::test

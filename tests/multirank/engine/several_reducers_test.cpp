@@ -14,13 +14,7 @@ namespace {
 
 std::vector<GradientInfo> table() { return {{"a", {100}, {1}, DType::f32}, {"b", {50}, {1}, DType::f32}}; }
 
-// Buckets of the configured size where nothing is said.
-ReducerOptions sums(std::size_t bucket_bytes = 0) {
-  ReducerOptions options;
-  options.op = ReduceOp::sum;
-  options.bucket_bytes = bucket_bytes;
-  return options;
-}
+ReducerOptions sums() { return {.op = ReduceOp::sum, .settings = {}}; }
 
 Config patient() {
   auto config = quick();
@@ -244,75 +238,6 @@ TEST(SeveralReducers, BeginAnewAfterAllHaveFailed) {
       } else {
         context.run(whole);
       }
-    }
-  });
-}
-
-// All change their table before a step in which one of them fails: it has not said so yet, and is no mismatch.
-TEST(SeveralReducers, AFailureIsNoMismatchWithWhatTheOthersHaveChanged) {
-  run_world(3, patient(), [&](Context& context) {
-    const auto reducer = context.engine().make_reducer(table(), {});
-    const std::vector<float> ones(200, 1.0F);
-    auto wider = table();
-    wider.push_back({"c", {200}, {1}, DType::f32});
-    for (int step = 0; step < 6; ++step) {
-      const auto whole = [&] {
-        const std::size_t count = step < 3 ? 2 : 3;
-        if (step == 3 || (step == 4 && context.rank() == 1)) reducer->change_table(wider);
-        for (std::size_t index = 0; index < count; ++index) reducer->contribute(index, ones.data());
-        reducer->finish();
-      };
-      if (step != 3) {
-        context.run(whole);
-      } else if (context.rank() == 1) {
-        EXPECT_THROW(context.run([] { throw std::runtime_error("bad batch"); }), std::runtime_error);
-      } else {
-        expect_told([&] { context.run(whole); });
-      }
-    }
-  });
-}
-
-// A step that has two rounds on one rank: its second one is not taken for the others' next step. Before there is a
-// plan, with one, and on all ranks.
-TEST(SeveralReducers, RoundsOfAStepAreAsManyOnAllRanks) {
-  run_world(2, patient(), [&](Context& context) {
-    const auto reducer = context.engine().make_reducer(table(), {});
-    const std::vector<float> ones(100, 1.0F);
-    const auto round = [&](bool another) {
-      for (const std::size_t index : {1, 0}) reducer->contribute(index, ones.data());
-      if (another) reducer->need_another_round("'late'");
-      reducer->finish();
-    };
-    for (int step = 0; step < 3; ++step) {
-      try {
-        round(context.rank() == 1);
-        ADD_FAILURE() << "no error";
-      } catch (const MismatchError& error) {
-        EXPECT_THAT(error.what(), testing::HasSubstr("a second round of this step for 'late'\" on rank 1"));
-      }
-      round(true);
-      round(false);
-    }
-    EXPECT_EQ(reducer->round(), 9U);
-  });
-}
-
-// A bucket that leaves during backward on one rank leaves at the end on another: the plan stands all the same.
-TEST(SeveralReducers, AsManyRoundsOnAllRanksAreNoDifferenceWheneverBucketsLeave) {
-  run_world(2, patient(), [&](Context& context) {
-    const auto reducer = context.engine().make_reducer(table(), sums(256));
-    const std::vector<float> ones(100, 1.0F);
-    std::uint64_t generation = 0;
-    for (int step = 0; step < 4; ++step) {
-      reducer->contribute(1, ones.data());
-      if (context.rank() == 0) reducer->contribute(0, ones.data());
-      reducer->need_another_round("'late'");
-      reducer->finish();
-      if (step == 0) generation = reducer->generation();
-      EXPECT_EQ(reducer->generation(), generation);
-      EXPECT_EQ(*reinterpret_cast<const float*>(reducer->gradient(0).data()), 1);
-      EXPECT_EQ(*reinterpret_cast<const float*>(reducer->gradient(1).data()), 2);
     }
   });
 }
