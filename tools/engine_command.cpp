@@ -11,6 +11,7 @@
 #include "kolo/error.h"
 #include "perf_engine.h"
 #include "perf_json.h"
+#include "perf_measure.h"
 #include "perf_options.h"
 
 namespace kolo::tools {
@@ -46,8 +47,8 @@ void run_engine(const EngineArguments& arguments) {
   std::size_t wrong = 0;
   const bool speaks = context->rank() == 0;
   if (speaks) {
-    std::printf("# ResNet-50's 161 gradients, f32, %d ranks on %d hosts; flat: one buffer, copied in and reduced\n",
-                context->size(), context->placement().cross_size);
+    std::printf("# ResNet-50's 161 gradients, f32, %s; flat: one buffer, copied in and reduced\n",
+                describe(context->placement()).c_str());
     std::printf("#%14s %12s %12s %12s %8s %8s %12s\n", "way", "bytes", "p50 us", "p99 us", "#wrong", "/ flat",
                 "messages");
   }

@@ -34,8 +34,8 @@ class Report {
 
   void head(double copy_rate) const {
     if (!speaks_) return;
-    std::printf("# %s, %d ranks on %d hosts, %s buffers", arguments_.options.operation.c_str(), placement_.size,
-                placement_.cross_size, arguments_.buffer.c_str());
+    std::printf("# %s, %s, %s buffers; algbw and busbw in GB/s", arguments_.options.operation.c_str(),
+                describe(placement_).c_str(), arguments_.buffer.c_str());
     if (copy_rate > 0) std::printf("; non-temporal copy by all ranks: %.1f GB/s of traffic", copy_rate);
     std::printf("\n#%11s %12s %6s %8s %6s %9s %11s %11s %8s %8s %7s %7s\n", "bytes", "count", "type", "redop", "impl",
                 "algorithm", "p50 us", "p99 us", "algbw", "busbw", "#wrong", "ratio");

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <thread>
 
+#include "base/strings.h"
 #include "base/trials.h"
 #include "kolo/baseline.h"
 #include "kolo/error.h"
@@ -195,6 +196,11 @@ std::string_view name_of(Algorithm algorithm) noexcept {
     if (known == algorithm) return name;
   }
   return "";
+}
+
+std::string describe(const Placement& placement) {
+  return base::counted(static_cast<std::size_t>(placement.size), "rank") + " on " +
+         base::counted(static_cast<std::size_t>(placement.cross_size), "host");
 }
 
 std::string algorithm_names() {

@@ -60,6 +60,9 @@ struct AlignedMemory {
 // All of them: "auto, direct, ...".
 [[nodiscard]] std::string algorithm_names();
 
+// "2 ranks on 1 host".
+[[nodiscard]] std::string describe(const Placement& placement);
+
 // Throws UsageError for sizes in the wrong order.
 void check_sizes(const PerfOptions& options);
 

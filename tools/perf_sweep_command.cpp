@@ -67,9 +67,9 @@ class Table {
   void head() const {
     if (!speaks_) return;
     std::printf(
-        "# allreduce, %d ranks on %d hosts, %s buffers; p50 in us, in brackets what the model predicts; -: far behind "
-        "at the size before\n",
-        placement_.size, placement_.cross_size, buffer_.c_str());
+        "# allreduce, %s, %s buffers; p50 in us, in brackets what the model predicts; -: far behind at the size "
+        "before\n",
+        describe(placement_).c_str(), buffer_.c_str());
     std::printf("#%9s", "bytes");
     for (const Algorithm algorithm : algorithms_) std::printf(" %22s", std::string(name_of(algorithm)).c_str());
     std::printf(" %18s %18s %6s\n", "choice", "best", "ratio");

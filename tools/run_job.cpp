@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/strings.h"
+
 namespace kolo::tools {
 namespace {
 
@@ -144,8 +146,7 @@ std::vector<std::string> Job::summary(Clock::time_point now) const {
       ++(status_of(rank) == 0 ? ok : failed);
     }
   }
-  std::string first = std::to_string(ranks_.size()) + (ranks_.size() == 1 ? " rank: " : " ranks: ");
-  first += std::to_string(ok) + " ok";
+  std::string first = base::counted(ranks_.size(), "rank") + ": " + std::to_string(ok) + " ok";
   if (failed > 0) first += ", " + std::to_string(failed) + " failed";
   if (lost > 0) first += ", " + std::to_string(lost) + " lost";
   first += " in " + seconds(now - begin_);

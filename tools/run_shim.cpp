@@ -91,7 +91,7 @@ Supervisor::Supervisor(const std::vector<std::string>& words) {
   if (::getppid() != daemon_) throw std::runtime_error("the launcher's daemon has died");
   adopt_orphans();
   socket_ = connect_to(variable("KOLO_RUN_ADDRESS"), kConnect);
-  Hello hello{variable("KOLO_RUN_TOKEN"), std::atoi(variable("OMPI_COMM_WORLD_RANK").c_str()), host_name(), 0};
+  Hello hello{variable("KOLO_RUN_TOKEN"), std::stoi(variable("OMPI_COMM_WORLD_RANK")), host_name(), 0};
   // Not for the program: it has no use for them, and they end up in its crash reports.
   base::unset_environment("KOLO_RUN_TOKEN");
   base::unset_environment("KOLO_RUN_ADDRESS");

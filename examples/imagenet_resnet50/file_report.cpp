@@ -4,6 +4,7 @@
 #include <set>
 #include <sstream>
 
+#include "kolo/gather_texts.h"
 #include "ranks.h"
 
 namespace imagenet {
@@ -16,7 +17,7 @@ std::set<std::string> union_over_ranks(kolo::Context& context, const std::vector
   std::string text;
   for (const auto& file : mine) text += file.name + ": " + file.what + '\n';
   std::set<std::string> lines;
-  for (const auto& part : gather_texts(context, text)) {
+  for (const auto& part : kolo::gather_texts(context, text)) {
     std::istringstream in(part);
     for (std::string line; std::getline(in, line);) lines.insert(line);
   }

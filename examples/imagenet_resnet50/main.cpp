@@ -12,9 +12,9 @@
 #include "failure.h"
 #include "kolo/context.h"
 #include "kolo/error.h"
+#include "kolo/gather_texts.h"
 #include "options.h"
 #include "process.h"
-#include "ranks.h"
 #include "trainer.h"
 
 int main(int argc, char** argv) {
@@ -32,7 +32,7 @@ int main(int argc, char** argv) {
   try {
     context = kolo::Context::create();
     // Most often all ranks have the same wrong option.
-    const auto summary = imagenet::summary_of(imagenet::gather_texts(*context, wrong));
+    const auto summary = imagenet::summary_of(kolo::gather_texts(*context, wrong));
     if (!summary.empty()) {
       if (context->rank() == 0) std::fprintf(stderr, "imagenet_resnet50: %s\n", summary.c_str());
       return 2;

@@ -1,7 +1,6 @@
 #include "ranks.h"
 
 #include <cstdint>
-#include <numeric>
 
 #include "kolo/error.h"
 
@@ -35,29 +34,6 @@ void sum_over_ranks(kolo::Context& context, std::span<double> values) {
 
 void average_over_ranks(kolo::Context& context, std::span<float> values) {
   allreduce(context, values, kolo::DType::f32, kolo::ReduceOp::average);
-}
-
-std::vector<std::string> gather_texts(kolo::Context& context, const std::string& text) {
-  if (context.size() == 1) return {text};
-  std::vector<double> sizes(static_cast<std::size_t>(context.size()), 0.0);
-  sizes[static_cast<std::size_t>(context.rank())] = static_cast<double>(text.size());
-  sum_over_ranks(context, sizes);
-  const std::vector<std::size_t> counts(sizes.begin(), sizes.end());
-  std::string all(std::accumulate(counts.begin(), counts.end(), std::size_t{0}), '\0');
-  if (!all.empty()) {
-    kolo::AllgatherOptions options;
-    options.input = reinterpret_cast<const std::byte*>(text.data());
-    options.counts = counts;
-    options.output = reinterpret_cast<std::byte*>(all.data());
-    context.communicator().allgather(options, context.config().timeout);
-  }
-  std::vector<std::string> texts;
-  std::size_t at = 0;
-  for (const std::size_t count : counts) {
-    texts.push_back(all.substr(at, count));
-    at += count;
-  }
-  return texts;
 }
 
 std::string from_rank_0(kolo::Context& context, const std::function<std::string()>& action) {

@@ -4,7 +4,6 @@
 #include <functional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "kolo/context.h"
 
@@ -13,9 +12,6 @@ namespace imagenet {
 // In place over all ranks; the same size on all of them.
 void sum_over_ranks(kolo::Context& context, std::span<double> values);
 void average_over_ranks(kolo::Context& context, std::span<float> values);
-
-// Every rank's text, by rank.
-std::vector<std::string> gather_texts(kolo::Context& context, const std::string& text);
 
 // Rank 0 does something alone (a file, say) and all ranks get what it returned. If it throws, all ranks throw.
 std::string from_rank_0(kolo::Context& context, const std::function<std::string()>& action);

@@ -90,11 +90,14 @@ void Reporter::header(const Options& o, const kolo::Placement& placement, const 
 
 void Reporter::position(std::int64_t epoch, std::int64_t epochs, std::int64_t step, std::int64_t steps) {
   if (!active_) return;
-  // In a file a line every few seconds is plenty; a terminal's bar moves visibly.
+  // In a file a line every few seconds is plenty, and none says the same as the one before; a terminal's bar moves
+  // visibly.
+  if (!terminal_ && !fresh_) return;
   const auto pause = std::chrono::milliseconds(terminal_ ? 200 : 5000);
   const auto now = std::chrono::steady_clock::now();
   if (now - last_drawn_ < pause && step != steps) return;
   last_drawn_ = now;
+  fresh_ = false;
   done_ = static_cast<double>(step) / static_cast<double>(steps);
   where_ = format("epoch %lld/%lld  step %lld/%lld", static_cast<long long>(epoch + 1), static_cast<long long>(epochs),
                   static_cast<long long>(step), static_cast<long long>(steps));
@@ -122,6 +125,7 @@ void Reporter::step(const StepRecord& r) {
   // Of single small batches the loss jumps; what is shown follows it slowly.
   shown_loss_ = last_.step_ms == 0 ? r.loss : 0.9 * shown_loss_ + 0.1 * r.loss;
   last_ = r;
+  fresh_ = true;
   if (!json_.is_open()) return;
   const json line = {{"kind", "step"},
                      {"step", r.step},

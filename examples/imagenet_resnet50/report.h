@@ -62,6 +62,7 @@ class Reporter {
   std::string where_;
   double done_ = 0;  // of the epoch, 0 to 1
   StepRecord last_;
+  bool fresh_ = false;  // last_ has not been drawn
   double shown_loss_ = 0;
 };
 

@@ -17,6 +17,7 @@
 
 #include "kolo/checkpoint.h"
 #include "kolo/error.h"
+#include "kolo/gather_texts.h"
 #include "optimizer.h"
 #include "ranks.h"
 
@@ -75,7 +76,7 @@ at::Tensor random_state() { return at::detail::getDefaultCPUGenerator().get_stat
 // A row a rank.
 at::Tensor gather_random_states(kolo::Context& context) {
   const at::Tensor mine = random_state().contiguous();
-  const auto rows = gather_texts(context, {static_cast<const char*>(mine.const_data_ptr()), mine.nbytes()});
+  const auto rows = kolo::gather_texts(context, {static_cast<const char*>(mine.const_data_ptr()), mine.nbytes()});
   at::Tensor all = at::empty({context.size(), mine.numel()}, mine.options());
   for (std::size_t r = 0; r < rows.size(); ++r) {
     std::memcpy(all[static_cast<std::int64_t>(r)].data_ptr(), rows[r].data(), rows[r].size());

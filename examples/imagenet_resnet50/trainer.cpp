@@ -14,6 +14,7 @@
 #include "evaluate.h"
 #include "file_report.h"
 #include "kolo/error.h"
+#include "kolo/gather_texts.h"
 #include "kolo/torch/broadcast.h"
 #include "kolo/torch/distributed_optimizer.h"
 #include "kolo/torch/grad_scaler.h"
@@ -262,8 +263,8 @@ void Trainer::validate(EpochRecord& record) {
 }
 
 void Trainer::warn_about_binding() {
-  for (const auto& warning :
-       gather_texts(context_, binding_warning(context_.placement().local_size, options_.threads, options_.workers))) {
+  for (const auto& warning : kolo::gather_texts(
+           context_, binding_warning(context_.placement().local_size, options_.threads, options_.workers))) {
     if (warning.empty()) continue;
     reporter_.note("warning: " + warning);
     return;

@@ -6,6 +6,7 @@
 #include "kolo/counters.h"
 #include "kolo/engine.h"
 #include "kolo/error.h"
+#include "kolo/gather_texts.h"
 #include "kolo/gradient_reducer.h"
 #include "kolo/log.h"
 #include "kolo/optimizer_step.h"

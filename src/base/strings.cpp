@@ -44,6 +44,10 @@ std::string_view nearest(std::string_view text, std::span<const std::string_view
   return best;
 }
 
+std::string counted(std::size_t number, std::string_view noun) {
+  return std::to_string(number) + " " + std::string(noun) + (number == 1 ? "" : "s");
+}
+
 std::string to_upper(std::string_view text) {
   std::string upper(text);
   for (char& c : upper) {

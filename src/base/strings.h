@@ -20,6 +20,8 @@ requires std::same_as<typename Strings::value_type, std::string>
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
 // The candidate of smallest edit distance, the first of equals; empty if there are no candidates.
 [[nodiscard]] std::string_view nearest(std::string_view text, std::span<const std::string_view> candidates);
+// "1 rank", "2 ranks".
+[[nodiscard]] std::string counted(std::size_t number, std::string_view noun);
 [[nodiscard]] std::string to_upper(std::string_view text);
 
 }  // namespace kolo::base

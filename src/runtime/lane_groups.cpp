@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "base/fields.h"
+#include "base/strings.h"
 #include "device/ring_crossing.h"
 #include "device/staged_crossing.h"
 #include "kolo/error.h"
@@ -81,8 +82,7 @@ std::unique_ptr<Communicator> make_group(const nccl::NcclParts& world, std::span
 std::string describe_steps(const Wires& wires, device::Route route) {
   const std::size_t shares = shares_of(wires.hosts);
   std::string text = "gradients of devices go in two steps: NCCL inside each of " + std::to_string(wires.hosts.size()) +
-                     " hosts; between them " + std::to_string(shares) + (shares == 1 ? " share" : " shares") +
-                     " of each bucket, by ";
+                     " hosts; between them " + base::counted(shares, "share") + " of each bucket, by ";
   if (route == device::Route::shares_by_devices) return text + "NCCL";
   if (wires.between_devices != nullptr) {
     return text + "a ring over MPI, which takes memory of devices, in segments of " +

@@ -4,8 +4,8 @@
 #include <sstream>
 
 #include "kolo/error.h"
+#include "kolo/gather_texts.h"
 #include "kolo/torch/broadcast.h"
-#include "torch/gather_texts.h"
 
 namespace kolo {
 namespace {

@@ -3,8 +3,8 @@
 #include <c10/util/Exception.h>
 
 #include "kolo/error.h"
+#include "kolo/gather_texts.h"
 #include "kolo/torch/cuda.h"
-#include "torch/gather_texts.h"
 #include "torch/load_cuda.h"
 
 namespace kolo {

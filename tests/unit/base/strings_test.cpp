@@ -31,6 +31,12 @@ TEST(Strings, Join) {
   EXPECT_EQ(join(std::vector<std::string>{}, ", "), "");
 }
 
+TEST(Strings, Counted) {
+  EXPECT_EQ(counted(0, "host"), "0 hosts");
+  EXPECT_EQ(counted(1, "host"), "1 host");
+  EXPECT_EQ(counted(2, "host"), "2 hosts");
+}
+
 TEST(Strings, ToUpper) { EXPECT_EQ(to_upper("16mIb-ä"), "16MIB-ä"); }
 
 }  // namespace

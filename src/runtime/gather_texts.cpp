@@ -1,4 +1,4 @@
-#include "torch/gather_texts.h"
+#include "kolo/gather_texts.h"
 
 #include <cstdint>
 #include <numeric>
