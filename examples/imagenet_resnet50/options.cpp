@@ -27,6 +27,18 @@ CLI::Validator one_of(const std::map<std::string, T>& values) {
   return {check, names};
 }
 
+// Like CLI::Range, which takes nan for a number of any range.
+CLI::Validator number_in(const std::string& low, const std::string& high) {
+  const std::string range = low + " to " + high;
+  const auto check = [range, lowest = std::stod(low),
+                      highest = std::stod(high)](const std::string& text) -> std::string {
+    double value = 0;
+    const bool within = CLI::detail::lexical_cast(text, value) && value >= lowest && value <= highest;
+    return within ? "" : "'" + text + "' is not a number from " + range;
+  };
+  return {check, range};
+}
+
 void add_data(CLI::App& app, Options& o) {
   app.add_option("--data", o.data, "folder with train/ and val/, or synthetic:device|host|jpeg")->required();
   app.add_option("--classes", o.classes, "0: what the folder has (synthetic data: 1000)")
@@ -72,15 +84,17 @@ void add_recipe(CLI::App& app, Options& o) {
                                                          {"cosine", ScheduleKind::cosine}};
   const std::map<std::string, OptimizerKind> optimizers = {{"fused", OptimizerKind::fused},
                                                            {"torch", OptimizerKind::torch}};
-  app.add_option("--lr", o.lr, "for a global batch of 256, scaled linearly")->check(CLI::Range(1e-6, 1e6));
-  app.add_option("--warmup-epochs", o.warmup_epochs, "unless given, at most --epochs")->check(CLI::Range(0.0, 1e6));
+  app.add_option("--lr", o.lr, "for a global batch of 256, scaled linearly")->check(number_in("1e-6", "1e6"));
+  app.add_option("--warmup-epochs", o.warmup_epochs, "unless given, at most --epochs")->check(number_in("0", "1e6"));
   app.add_option("--schedule", o.schedule)->transform(one_of(schedules));
-  app.add_option("--milestones", o.milestones, "epochs of the step schedule")->delimiter(',');
-  app.add_option("--momentum", o.momentum)->check(CLI::Range(0.0, 1.0));
+  app.add_option("--milestones", o.milestones, "epochs of the step schedule")
+      ->delimiter(',')
+      ->check(number_in("0", "1e6"));
+  app.add_option("--momentum", o.momentum)->check(number_in("0", "1"));
   app.add_flag("--nesterov", o.nesterov);
-  app.add_option("--weight-decay", o.weight_decay)->check(CLI::Range(0.0, 1e6));
+  app.add_option("--weight-decay", o.weight_decay)->check(number_in("0", "1e6"));
   app.add_flag("--no-decay-norm-bias", o.no_decay_norm_bias, "no weight decay on BatchNorm and biases");
-  app.add_option("--label-smoothing", o.label_smoothing)->check(CLI::Range(0.0, 1.0));
+  app.add_option("--label-smoothing", o.label_smoothing)->check(number_in("0", "1"));
   app.add_flag("--zero-init-residual", o.zero_init_residual, "start each block's last BatchNorm at 0");
   app.add_option("--optimizer", o.optimizer, "fused (kolo's SGD) or torch (torch::optim::SGD)")
       ->transform(one_of(optimizers));

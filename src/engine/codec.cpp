@@ -116,6 +116,7 @@ void write(const Fatal& from, wire::Fatal& to) {
   to.set_calls(from.calls);
   to.set_reducers(from.reducers);
   to.mutable_answered()->Assign(from.answered.begin(), from.answered.end());
+  to.set_heard(from.heard);
   to.set_after_failure(from.after_failure);
 }
 
@@ -128,6 +129,7 @@ Fatal read(const wire::Fatal& from) {
           .calls = from.calls(),
           .reducers = from.reducers(),
           .answered = to_vector(from.answered()),
+          .heard = from.heard(),
           .after_failure = from.after_failure()};
 }
 

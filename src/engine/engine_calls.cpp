@@ -7,8 +7,8 @@
 //   this rank fails  its next call waits until all ranks have heard that, and so cannot meet one of those
 //   a peer leaves    likewise: calls that it has not come to are errors
 //
-// Ranks that fail after as many calls are at the same place, and go on together. The same holds for a reducer that
-// others make when a rank has failed before.
+// Ranks that fail at the same place (failure_places.h) go on together. The same holds for a reducer that others make
+// when a rank has failed before.
 #include <algorithm>
 #include <utility>
 
@@ -35,31 +35,33 @@ void EngineImpl::limit_calls(const Fatal& failure, std::uint64_t number) {
   std::vector<Submission> late;
   {
     const std::scoped_lock lock(queue_lock_);
-    UntoldFailure untold{failure, number, nullptr, 0, to_exception(failure, number)};
+    FailurePlace place{failure, {number}, nullptr, 0, to_exception(failure, number)};
     for (auto* rounds : rounds_) {
       const auto id = rounds->id();
-      overtaken |= untold.came_before(id) && names_.contains(GradientRounds::table_name_of(id));
+      overtaken |= place.came_before(id) && names_.contains(GradientRounds::table_name_of(id));
       if (id >= failure.rounds.size() || failure.rounds[id] == kNoRound) continue;
-      untold.rounds = rounds;
-      untold.round = failure.rounds[id];
+      place.rounds = rounds;
+      place.round = failure.rounds[id];
     }
-    if (untold.told()) return;
-    late = take_queued();
-    overtaken |= untold_.add(std::move(untold));
+    if (!place.told()) late = take_queued();
+    overtaken |= places_.add(std::move(place));
   }
   for (auto& submission : late) submission.pending.work->fail(to_exception(failure, number));
   if (overtaken) end_overtaken(failure);
 }
 
-// Whether the peer has failed where this rank has: it knew of that, or neither knew of the other. Once: a rank that
-// fails again is further on.
-bool EngineImpl::answers_own(const Fatal& failure) {
-  const bool at_once = parts_.calls->held() && !failed_again_ && failure.calls == own_failed_after_;
-  const bool known = own_failed_at_ != 0 && std::ranges::count(failure.answered, own_failed_at_) > 0;
-  return (at_once || known) && answered_by_.insert(failure.ranks.front()).second;
+// Whether the peer has failed where this rank's program has gone on from. Else that is to be told.
+bool EngineImpl::is_over(const Fatal& failure, std::uint64_t number) {
+  {
+    const std::scoped_lock lock(queue_lock_);
+    const FailurePlace* place = places_.join(failure, number);
+    if (place != nullptr) return place->told();
+  }
+  limit_calls(failure, number);
+  return false;
 }
 
-// What this rank has submitted by name after its own failure is not over with one that answers it.
+// What this rank has submitted by name since the place of a failure does not end with it.
 void EngineImpl::submit_again() {
   for (auto& [name, submission] : submitted_) {
     if (submission.when_listed) continue;
@@ -80,7 +82,7 @@ void EngineImpl::told(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
   } catch (const PeerFailedError& failure) {
-    untold_.tell(failure.failure());
+    places_.tell(failure.failure());
     remember(failure.what());
   } catch (const TimeoutError& timeout) {
     if (!timeout.missing().empty()) remember(timeout.what());
@@ -100,7 +102,7 @@ void EngineImpl::end_overtaken(std::uint64_t number) {
   std::optional<Fatal> failure;
   {
     const std::scoped_lock lock(queue_lock_);
-    if (const auto* untold = untold_.find(number)) failure = untold->failure;
+    if (const auto* untold = places_.find(number)) failure = untold->failure;
   }
   if (!failure) return;
   {

@@ -32,11 +32,11 @@ void EngineImpl::round_opened(std::size_t id) {
   history_.opened(id);
 }
 
-void EngineImpl::round_ended(std::size_t id) {
+void EngineImpl::round_ended(std::size_t id, bool failed) {
   const std::scoped_lock lock(queue_lock_);
-  history_.ended(id);
+  history_.ended(id, failed);
   own_failure_.reset();
-  untold_.tell_of_rounds();
+  places_.tell_of_rounds();
 }
 
 // The reducer of this thread that peers wait for, or will: the one that came next when the program was here before.
@@ -74,18 +74,14 @@ void EngineImpl::announce_failure(const std::string& text, const GradientRounds*
     const std::scoped_lock lock(progress_lock_);
     if (negotiation_.has_ended()) return;
     seen = own_failures_.load();
-    answered_by_.clear();
     own_failed_at_ = 0;
     failure.reducers = reducers_made_;
+    failure.heard = negotiation_.epoch();
     parts_.calls->hold();
     {
       const std::scoped_lock queue(queue_lock_);
-      failed_again_ = idle_since_failure();
       failure.calls = own_failed_after_ = parts_.calls->reached();
-      for (const auto& [peer, number] : untold_.answer(failure.calls)) {
-        failure.answered.push_back(number);
-        answered_by_.insert(peer);
-      }
+      failure.answered = places_.fail(failure);
     }
     drain();  // what was submitted before it ends with it
     negotiation_.fail(failure);
@@ -101,7 +97,7 @@ void EngineImpl::announce_failure(const std::string& text, const GradientRounds*
 GradientRounds* EngineImpl::round_of_failure(const std::exception& error) {
   const auto* told = dynamic_cast<const PeerFailedError*>(&error);
   const std::scoped_lock lock(queue_lock_);
-  const auto* untold = told != nullptr ? untold_.find(told->failure()) : nullptr;
+  const auto* untold = told != nullptr ? places_.find(told->failure()) : nullptr;
   const bool tells = untold != nullptr && untold->rounds != nullptr && !untold->told();
   return tells && untold->rounds->mine() ? untold->rounds : nullptr;
 }
@@ -144,8 +140,7 @@ void EngineImpl::doom_companions(const GradientRounds& first) {
   std::vector<std::size_t> beside;
   {
     const std::scoped_lock queue(queue_lock_);
-    const auto* end = history_.next([&](std::size_t id) { return id == first.id(); });
-    if (end != nullptr) beside = end->beside;
+    beside = history_.beside(first.id());
   }
   for (auto* rounds : rounds_) {
     if (rounds->mine() && std::ranges::find(beside, rounds->id()) != beside.end()) rounds->doom();
@@ -201,10 +196,12 @@ void EngineImpl::failed(const Fatal& failure) {
   if (own) {
     ++own_failures_;
     own_failed_at_ = number;
+    const std::scoped_lock lock(queue_lock_);
+    places_.came_back(number);
+  } else {
+    base::report_first_failure(base::FirstFailure::peer);
+    if (is_over(failure, number)) return submit_again();
   }
-  if (!own) base::report_first_failure(base::FirstFailure::peer);
-  if (!own && answers_own(failure)) return submit_again();
-  if (!own) limit_calls(failure, number);  // before anybody is told, which lifts it
   fail_unlisted(to_exception(failure, number), false);
 }
 

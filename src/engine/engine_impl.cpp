@@ -108,7 +108,7 @@ std::shared_ptr<EngineImpl> EngineImpl::make(EngineParts parts) {
 EngineImpl::EngineImpl(EngineParts parts)
     : parts_(std::move(parts)),
       round_timeout_(parts_.config->timeout),
-      untold_(*parts_.calls),
+      places_(*parts_.calls),
       executor_({parts_.named ? parts_.named() : parts_.communicators(), parts_.counters, parts_.config->timeout,
                  [this](const std::string& name) { release(name); }}),
       negotiation_({parts_.placement.rank, parts_.placement.size},
@@ -206,13 +206,13 @@ Work EngineImpl::enqueue(Submission submission) {
     const std::scoped_lock lock(queue_lock_);
     if (fatal_) std::rethrow_exception(fatal_);
     if (stopped_) throw UsageError("'" + name + "' was submitted after its Context was shut down");
-    if (const auto* untold = untold_.first(); untold != nullptr && !submission.when_listed) {
+    if (const auto* untold = places_.first(); untold != nullptr && !submission.when_listed) {
       submission.pending.work->fail(untold->error);
       return work;
     }
     own_failure_.reset();
-    const auto* before = submission.table_of ? untold_.before(*submission.table_of) : nullptr;
-    if (before != nullptr) overtaken = before->number;
+    const auto* before = submission.table_of ? places_.before(*submission.table_of) : nullptr;
+    if (before != nullptr) overtaken = before->numbers.front();
     if (!names_.insert(name).second) {
       throw UsageError("'" + name + "' is already pending on rank " + std::to_string(rank()) +
                        ": wait for it before the name is submitted again");
@@ -331,7 +331,7 @@ void EngineImpl::forget(GradientRounds& rounds) {
   for (auto& listed : listed_) std::ranges::for_each(listed.submissions, leave_alone);
   {
     const std::scoped_lock queue(queue_lock_);
-    untold_.forget(rounds);
+    places_.forget(rounds);
     history_.gone(rounds.id());
   }
 }

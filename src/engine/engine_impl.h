@@ -21,6 +21,7 @@
 #include "engine/control_channel.h"
 #include "engine/coordinator.h"
 #include "engine/engine_parts.h"
+#include "engine/failure_places.h"
 #include "engine/failures.h"
 #include "engine/gradient_rounds.h"
 #include "engine/named_executor.h"
@@ -28,7 +29,6 @@
 #include "engine/round_history.h"
 #include "engine/submission.h"
 #include "engine/turn_agreement.h"
-#include "engine/untold_failures.h"
 #include "engine/work_state.h"
 #include "kolo/config.h"
 #include "kolo/engine.h"
@@ -79,7 +79,7 @@ class EngineImpl final : public Engine,
   void notify() override;
   [[nodiscard]] std::vector<std::uint32_t> open_beside(std::size_t id) override;
   void round_opened(std::size_t id) override;
-  void round_ended(std::size_t id) override;
+  void round_ended(std::size_t id, bool failed) override;
   void drive_round(const std::function<bool()>& done, const std::function<Awaited()>& awaited) override;
   void forget(GradientRounds& rounds) override;
   void orphan(std::unique_ptr<GradientRounds> rounds) noexcept override;
@@ -129,7 +129,7 @@ class EngineImpl final : public Engine,
   void remember(const std::string& text);
   [[nodiscard]] bool known_to_peers(const std::exception& error);
   void submit_again();
-  [[nodiscard]] bool answers_own(const Fatal& failure);
+  [[nodiscard]] bool is_over(const Fatal& failure, std::uint64_t number);
   void end_overtaken(std::uint64_t number);
   void end_overtaken(const Fatal& failure);
   void end_calls(const Fatal& fatal, const std::exception_ptr& error);
@@ -194,7 +194,7 @@ class EngineImpl final : public Engine,
   std::optional<Rank> lost_rank_;  // guarded by queue_lock_
   bool stopped_ = false;           // guarded by queue_lock_
   RoundHistory history_;           // guarded by queue_lock_
-  UntoldFailures untold_;          // guarded by queue_lock_
+  FailurePlaces places_;           // guarded by queue_lock_
   std::deque<std::string> told_;   // errors of peers that the program has had; guarded by queue_lock_
   // Why the training code of this rank has failed, while the program has asked for nothing since; guarded by
   // queue_lock_.
@@ -228,8 +228,6 @@ class EngineImpl final : public Engine,
   std::vector<std::shared_ptr<void>> buried_;  // memory that peers may still write to; shared with nobody any more
   std::map<std::string, std::chrono::steady_clock::time_point> awaited_since_;  // until reported: what others wait for
   std::uint64_t own_failed_at_ = 0;     // epoch of this rank's last failure; 0: none, or it has not come back yet
-  std::set<Rank> answered_by_;          // who has failed at the same place as this rank, the last time
-  bool failed_again_ = false;           // having done nothing since the failure before
   std::uint64_t own_failed_after_ = 0;  // so many calls
   std::atomic<std::uint64_t> own_failures_{0};  // of this rank's training code, announced; written under the lock
   const std::function<Awaited()>* awaited_ = nullptr;  // of the round that is being waited for

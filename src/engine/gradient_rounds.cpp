@@ -265,7 +265,7 @@ void GradientRounds::finish(Stream user) {
   } catch (...) {
     if (host_.lane() != nullptr && !user.on_host()) host_.lane()->order_before(user);
     release_contributors();
-    end_round();
+    end_round(true);
     throw;
   }
   if (frozen_ && on_device()) {
@@ -273,7 +273,7 @@ void GradientRounds::finish(Stream user) {
     user_ = user;
   }
   (negotiated ? host_.counters().plan_misses : host_.counters().plan_hits).add();
-  end_round();
+  end_round(false);
 }
 
 void GradientRounds::negotiate() {
@@ -409,7 +409,7 @@ void GradientRounds::fill_buckets() {
   close_round();
 }
 
-void GradientRounds::end_round() {
+void GradientRounds::end_round(bool failed) {
   // With a bucket still in flight, the group has ended: what peers may yet write to is never used again.
   if (in_flight_.load() == 0) {
     for (const auto* plan : {frozen_.get(), retired_.get()}) {
@@ -426,7 +426,7 @@ void GradientRounds::end_round() {
   failure_.clear();
   ++round_;
   finished_rounds_.fetch_add(1);
-  host_.round_ended(settings_.id);
+  host_.round_ended(settings_.id, failed);
 }
 
 // Packs that are on their way still read what was contributed to a round that has failed: the streams that it came

@@ -51,9 +51,9 @@ class RoundHost {
   virtual bool progress() = 0;
   // Other reducers, by id, that have a round open here, or one that will end as failed.
   [[nodiscard]] virtual std::vector<std::uint32_t> open_beside(std::size_t id) = 0;
-  // A round of the reducer begins, or is over.
+  // A round of the reducer begins, or is over; `failed`: by an error, on all ranks.
   virtual void round_opened(std::size_t id) = 0;
-  virtual void round_ended(std::size_t id) = 0;
+  virtual void round_ended(std::size_t id, bool failed) = 0;
   // As Driver::drive_until with the engine's own timeout; when that passes the group ends, and says `awaited()`.
   virtual void drive_round(const std::function<bool()>& done, const std::function<Awaited()>& awaited) = 0;
   // The reducer ends.
@@ -164,7 +164,7 @@ class GradientRounds final : public GradientReducer {
   void close_round();
   void wait_for_buckets();
   void negotiate();
-  void end_round();
+  void end_round(bool failed);
   void release_contributors() noexcept;
   void leave_user() noexcept;
   void check_index(std::size_t index) const;

@@ -75,8 +75,10 @@ struct Fatal {
   // Both: how many collectives that are called directly the rank has come to, and how many reducers it has made.
   std::uint64_t calls = 0;
   std::uint64_t reducers = 0;
-  // failed: the epochs of failures that it had not been told of when it failed itself, after as many calls.
+  // failed: the epochs of failures that its program had not been told of when it failed itself, at the same place; the
+  // last epoch that it had heard of then.
   std::vector<std::uint64_t> answered = {};
+  std::uint64_t heard = 0;
   bool after_failure = false;  // peer_left: because its training code failed, and `text` says how
 };
 

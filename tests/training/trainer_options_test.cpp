@@ -142,6 +142,15 @@ TEST(TrainerOptions, MistakesNameTheOption) {
   EXPECT_THAT(complaint({"--data", "d", "--unknown"}), HasSubstr("--unknown"));
 }
 
+TEST(TrainerOptions, WhatIsNoNumberIsInNoRange) {
+  for (const char* option :
+       {"--lr", "--warmup-epochs", "--milestones", "--momentum", "--weight-decay", "--label-smoothing"}) {
+    for (const char* value : {"nan", "inf", "-5", "3x"}) {
+      EXPECT_THAT(complaint({"--data", "d", option, value}), testing::HasSubstr(option)) << value;
+    }
+  }
+}
+
 TEST(TrainerOptions, HelpIsPrintedAndNothingRuns) {
   const char* arguments[] = {"imagenet_resnet50", "--help"};
   std::ostringstream out;

@@ -2,6 +2,7 @@
 // next works.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <optional>
@@ -237,6 +238,48 @@ TEST(SeveralReducers, BeginAnewAfterAllHaveFailed) {
         expect_told([&] { context.run(whole); });
       } else {
         context.run(whole);
+      }
+    }
+  });
+}
+
+// Two optimizers that step in turns, each after a backward pass of its own: an exception takes the program back to the
+// first one, on all ranks, also when that has failed before. Failures as (step, rank, before the second one).
+struct Failure {
+  int step;
+  Rank rank;
+  bool between;
+};
+class InTurns : public testing::TestWithParam<std::vector<Failure>> {};
+INSTANTIATE_TEST_SUITE_P(
+    Fail, InTurns,
+    testing::Values(std::vector<Failure>{{6, 1, false}, {7, 1, false}, {8, 1, false}},
+                    std::vector<Failure>{{6, 1, false}, {7, 2, false}, {8, 0, true}},
+                    std::vector<Failure>{{6, 1, false}, {13, 1, true}},  // when as many rounds have gone since
+                    std::vector<Failure>{{6, 1, false}, {9, 2, false}, {12, 1, true}, {13, 1, true}}));
+
+TEST_P(InTurns, BeginAnew) {
+  run_world(3, patient(), [](Context& context) {
+    std::array<std::unique_ptr<GradientReducer>, 2> reducers;
+    for (auto& reducer : reducers) reducer = context.engine().make_reducer(table(), sums());
+    const auto whole = [&](int step, const Failure* bad) {
+      const std::vector<float> values(100, static_cast<float>(step));
+      for (auto& reducer : reducers) {
+        const bool here = bad != nullptr && bad->between == (reducer == reducers[1]);
+        if (here && bad->rank == context.rank()) throw std::runtime_error("bad batch");
+        for (const std::size_t index : {1, 0}) reducer->contribute(index, values.data());
+        reducer->finish();
+        EXPECT_EQ(*reinterpret_cast<const float*>(reducer->gradient(1).data()), 3 * values[0]) << "step " << step;
+      }
+    };
+    for (int step = 0; step < 18; ++step) {
+      const auto bad = std::ranges::find(GetParam(), step, &Failure::step);
+      if (bad == GetParam().end()) {
+        context.run([&] { whole(step, nullptr); });
+      } else if (bad->rank == context.rank()) {
+        EXPECT_THROW(context.run([&] { whole(step, &*bad); }), std::runtime_error);
+      } else {
+        expect_told([&] { context.run([&] { whole(step, &*bad); }); });
       }
     }
   });

@@ -54,6 +54,42 @@ TEST(RoundHistory, ForgetsThatARoundWasOpenWithItsReducer) {
   EXPECT_EQ(next(history), 1U);
 }
 
+// Two optimizers that step in turns: an exception takes the program back to the first, whatever would have come else.
+TEST(RoundHistory, BeginsAnewAfterARoundThatFailed) {
+  RoundHistory history;
+  run(history, {0, 1, 0, 1});
+  history.ended(0, true);
+  EXPECT_EQ(next(history), 0U);
+  history.ended(0, true);
+  EXPECT_EQ(next(history), 0U) << "again";
+  run(history, {0});
+  EXPECT_EQ(next(history), 1U) << "one that has not failed is followed as ever";
+  history.ended(1, true);
+  EXPECT_EQ(next(history), 0U);
+  history.opened(1);
+  EXPECT_EQ(next(history, [](std::size_t id) { return id == 1; }), std::nullopt) << "what is open is for the caller";
+}
+
+TEST(RoundHistory, GoesOnAfterARoundThatFailedAsItDidBefore) {
+  RoundHistory history;
+  run(history, {0, 1, 2, 0, 1, 2});
+  for (int time = 0; time < 2; ++time) {
+    history.ended(0, true);  // a program that catches it before it comes to 1
+    run(history, {1, 2, 0, 1, 2});
+  }
+  history.ended(0, true);
+  EXPECT_EQ(next(history), 1U);
+}
+
+// A program that goes by the number of its step counts those that failed.
+TEST(RoundHistory, AnEarlierFailureIsAnEndLikeOthersToWhatComesLater) {
+  RoundHistory history;
+  run(history, {0, 0, 0, 1, 0, 0, 0, 1, 0});
+  history.ended(0, true);
+  run(history, {0});
+  EXPECT_EQ(next(history), 1U);
+}
+
 // Longer than what is kept.
 TEST(RoundHistory, ForgetsTheOldest) {
   RoundHistory history;
@@ -100,6 +136,7 @@ TEST(RoundHistory, KnowsWhatIsOpenBeside) {
     ASSERT_NE(end, nullptr);
     EXPECT_EQ(end->id, (std::vector<std::size_t>{1, 2, 0, 3}[at]));
     EXPECT_EQ(end->beside, beside[at]);
+    EXPECT_EQ(history.beside(end->id), beside[at]);
     const auto id = end->id;
     history.opened(id);
     history.ended(id);
