@@ -22,7 +22,9 @@ enum class Event { none, table_changes, tables_differ, one_throws, names_differ,
 struct Step {
   Event event = Event::none;
   Rank who = 0;
-  std::size_t after = 0;  // so many gradients
+  std::size_t after = 0;     // so many gradients
+  bool at_once = false;      // before anything of the step, if it throws
+  bool metric_last = false;  // waited for behind the round
 };
 
 inline constexpr std::size_t kTensors = 5;
@@ -34,6 +36,9 @@ inline std::vector<Step> make_script(std::mt19937& random, int ranks) {
     if (dice < 6) step.event = static_cast<Event>(dice);
     step.who = static_cast<Rank>(random() % static_cast<unsigned>(ranks));
     step.after = random() % (kTensors + 1);
+    step.at_once = random() % 3 == 0;
+    // A difference of tables leaves the metric pending.
+    step.metric_last = random() % 2 == 0 && step.event != Event::tables_differ;
   }
   return script;
 }
@@ -50,6 +55,7 @@ class Program {
   std::string run(const std::vector<Step>& script) {
     std::string outcome;
     for (const auto& step : script) {
+      ++number_;
       outcome += run_step(step);
       if (outcome.back() == 'l' || outcome.back() == '.') break;
     }
@@ -86,23 +92,39 @@ class Program {
     --first_size_;
     reducer_->change_table(table());
   }
+  // Of a rank and a step: what is of different steps is not mixed unseen.
+  [[nodiscard]] float value(Rank rank) const { return static_cast<float>(16 * number_ + rank + 1); }
+  [[nodiscard]] float mean() const { return (value(0) + value(context_.size() - 1)) / 2; }
+  struct Metric {
+    std::vector<float> input;
+    std::vector<float> output;
+  };
+  [[nodiscard]] std::shared_ptr<Metric> make_metric(std::size_t size) const {
+    return std::make_shared<Metric>(Metric{std::vector<float>(size, value(context_.rank())), std::vector<float>(size)});
+  }
+  void wait(Work& work, const Metric& metric) const {
+    work.wait();
+    EXPECT_THAT(metric.output, testing::Each(mean() * static_cast<float>(context_.size()))) << "step " << number_;
+  }
   void train(const Step& step) {
     const bool mine = step.who == context_.rank();
+    if (mine && step.at_once && step.event == Event::one_throws) throw std::runtime_error("thrown on purpose");
     if (step.event == Event::table_changes || (step.event == Event::tables_differ && mine)) {
       first_size_ += step.event == Event::table_changes ? 100 : 1;
       reducer_->change_table(table());
     }
-    const auto metric = std::make_shared<std::vector<float>>(step.event == Event::names_differ && mine ? 3 : 4, 1.0F);
-    auto request = allreduce("metric", *metric, nullptr);
+    const auto metric = make_metric(step.event == Event::names_differ && mine ? 3 : 4);
+    auto request = allreduce("metric", metric->input, &metric->output);
     request.keep = metric;  // outlives an exception
     auto work = context_.engine().submit(std::move(request));
     contribute(step, mine);
-    work.wait();
+    if (!step.metric_last) wait(work, *metric);
     reducer_->finish();
     check_gradients();
+    if (step.metric_last) wait(work, *metric);
   }
   void contribute(const Step& step, bool mine) {
-    values_.assign(2000, static_cast<float>(context_.rank() + 1));
+    values_.assign(2000, value(context_.rank()));
     std::vector<std::size_t> order(kTensors);
     std::iota(order.begin(), order.end(), 0);
     std::shuffle(order.begin(), order.end(), random_);
@@ -119,17 +141,17 @@ class Program {
     throw Left();
   }
   void check_gradients() {
-    const float mean = static_cast<float>(context_.size() + 1) / 2;
     for (std::size_t i = 0; i < kTensors; ++i) {
       const auto bytes = reducer_->gradient(i);
       std::vector<float> values(bytes.size() / sizeof(float));
       std::memcpy(values.data(), bytes.data(), bytes.size());
-      EXPECT_EQ(far_from(mean, values), 0) << "tensor " << i;
+      EXPECT_EQ(far_from(mean(), values), 0) << "tensor " << i;
     }
   }
 
   Context& context_;
   std::mt19937 random_;
+  int number_ = 0;  // of the step
   std::int64_t first_size_ = 200;
   std::vector<float> values_;
   std::unique_ptr<GradientReducer> reducer_;
