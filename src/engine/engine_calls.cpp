@@ -50,8 +50,8 @@ void EngineImpl::limit_calls(const Fatal& failure, std::uint64_t number) {
   if (overtaken) end_overtaken(failure);
 }
 
-// Whether the peer has failed where this rank's program has gone on from. Else that is to be told.
-bool EngineImpl::is_over(const Fatal& failure, std::uint64_t number) {
+// Notes a peer's failure. True: it is at a place from which the program here has gone on; else that is to be told.
+bool EngineImpl::has_passed(const Fatal& failure, std::uint64_t number) {
   {
     const std::scoped_lock lock(queue_lock_);
     const FailurePlace* place = places_.join(failure, number);

@@ -98,7 +98,7 @@ GradientRounds* EngineImpl::round_of_failure(const std::exception& error) {
   const auto* told = dynamic_cast<const PeerFailedError*>(&error);
   const std::scoped_lock lock(queue_lock_);
   const auto* untold = told != nullptr ? places_.find(told->failure()) : nullptr;
-  const bool tells = untold != nullptr && untold->rounds != nullptr && !untold->told();
+  const bool tells = untold != nullptr && untold->rounds != nullptr;
   return tells && untold->rounds->mine() ? untold->rounds : nullptr;
 }
 
@@ -200,7 +200,7 @@ void EngineImpl::failed(const Fatal& failure) {
     places_.came_back(number);
   } else {
     base::report_first_failure(base::FirstFailure::peer);
-    if (is_over(failure, number)) return submit_again();
+    if (has_passed(failure, number)) return submit_again();
   }
   fail_unlisted(to_exception(failure, number), false);
 }

@@ -129,7 +129,7 @@ class EngineImpl final : public Engine,
   void remember(const std::string& text);
   [[nodiscard]] bool known_to_peers(const std::exception& error);
   void submit_again();
-  [[nodiscard]] bool is_over(const Fatal& failure, std::uint64_t number);
+  [[nodiscard]] bool has_passed(const Fatal& failure, std::uint64_t number);
   void end_overtaken(std::uint64_t number);
   void end_overtaken(const Fatal& failure);
   void end_calls(const Fatal& fatal, const std::exception_ptr& error);

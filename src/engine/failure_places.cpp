@@ -61,7 +61,7 @@ std::vector<std::uint64_t> FailurePlaces::fail(const Fatal& own) {
   auto answered = place->numbers;
   place->numbers.push_back(number);
   place->ranks.insert(rank);
-  if (place->rounds == nullptr) end([&](const FailurePlace& each) { return &each == &*place; });
+  if (place->rounds == nullptr) end(*place);
   return answered;
 }
 
@@ -75,21 +75,24 @@ void FailurePlaces::came_back(std::uint64_t number) {
   if (first != nullptr) *first = number;
 }
 
+void FailurePlaces::end(FailurePlace& place) {
+  place.over = true;
+  calls_.lift(place.numbers.front());
+}
+
 template <class Told>
-void FailurePlaces::end(Told told) {
+void FailurePlaces::end_all(Told told) {
   for (FailurePlace& place : places_) {
-    if (place.over || !told(place)) continue;
-    place.over = true;
-    calls_.lift(place.numbers.front());
+    if (!place.over && told(place)) end(place);
   }
 }
 
 void FailurePlaces::tell(std::uint64_t number) {
-  end([&](const FailurePlace& place) { return place.rounds == nullptr && has(place, number); });
+  end_all([&](const FailurePlace& place) { return place.rounds == nullptr && has(place, number); });
 }
 
 void FailurePlaces::tell_of_rounds() {
-  end([](const FailurePlace& place) { return place.told(); });
+  end_all([](const FailurePlace& place) { return place.told(); });
 }
 
 void FailurePlaces::forget(const GradientRounds& rounds) {

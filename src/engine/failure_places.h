@@ -66,8 +66,9 @@ class FailurePlaces {
   [[nodiscard]] const FailurePlace* before(std::size_t reducer) const;
 
  private:
+  void end(FailurePlace& place);
   template <class Told>
-  void end(Told told);
+  void end_all(Told told);
   [[nodiscard]] FailurePlace* place_of(const Fatal& failure);
 
   base::CallLimit& calls_;

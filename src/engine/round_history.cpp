@@ -40,11 +40,10 @@ const RoundHistory::End* RoundHistory::match(const std::function<bool(std::size_
 }
 
 const RoundHistory::End* RoundHistory::next(const std::function<bool(std::size_t id)>& may) const {
-  const End* best = open_.empty() ? match(may, After::like_the_last) : nullptr;
-  if (best != nullptr) return best;
-  const bool anew = open_.empty() && !ends_.empty() && ends_.back().failed;
-  if (anew) return may(first_->id) ? &*first_ : nullptr;
-  return match(may, After::any);
+  if (!open_.empty()) return match(may, After::any);
+  if (const End* best = match(may, After::like_the_last)) return best;
+  if (ends_.empty() || !ends_.back().failed) return match(may, After::any);
+  return may(first_->id) ? &*first_ : nullptr;
 }
 
 std::vector<std::size_t> RoundHistory::beside(std::size_t id) const {
