@@ -12,11 +12,11 @@
 namespace kolo::kernels {
 
 void try_out(const cuda::RuntimePtr& runtime, cuda::KernelImage& image, int device, std::chrono::milliseconds timeout) {
-  const cuda::OwnStream stream(runtime, device);
+  const Stream stream{nullptr, device};  // one of its own costs every later kernel of the process: decision 0017
   try {
-    image.launch({"kolo_scale", 1, kThreads}, ScaleArguments{}, stream.view());
+    image.launch({"kolo_scale", 1, kThreads}, ScaleArguments{}, stream);
     cuda::Event end(runtime, device);
-    end.record(stream.view());
+    end.record(stream);
     for (const base::Deadline deadline(timeout); !end.passed();) {
       if (deadline.passed()) {
         throw BackendError("a kernel has not ended after " + std::to_string(timeout.count()) + " ms");

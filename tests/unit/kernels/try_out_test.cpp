@@ -14,9 +14,11 @@ constexpr std::chrono::seconds kTimeout(20);
 using TryOut = Launch;
 
 TEST_F(TryOut, RunsAKernelToItsEnd) {
+  const int streams = device.calls("stream_create");
   try_out(runtime, image, 1, kTimeout);
   EXPECT_EQ(device.launches("kolo_scale"), 1);
   EXPECT_EQ(device.queued(), 0U);
+  EXPECT_EQ(device.calls("stream_create"), streams);
 }
 
 TEST_F(TryOut, ADeviceThatTheCodeIsNotForIsNamedWithWhatItIsFor) {
