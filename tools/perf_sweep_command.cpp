@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -212,6 +213,7 @@ int iterations_within(double seconds, const PerfOptions& options, const Line& la
 void run_sweep(SweepArguments arguments) {
   PerfOptions& options = arguments.options;
   check_sizes(options);
+  if (std::isnan(arguments.seconds)) throw UsageError("--seconds: not a number");  // in any range, says CLI11
   const auto context = Context::create();
   if (context->size() == 1) throw UsageError("kolo perf sweep: a group of one rank has nothing to choose; use mpirun");
   options.rests = context->placement().cross_size > 1;

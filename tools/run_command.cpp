@@ -51,11 +51,10 @@ void add_options(CLI::App& run, RunOptions& options) {
   run.add_flag("--allow-lost", options.allow_lost, "With --recovery: ranks that were killed or lost do not count");
   run.add_option("--timeout", options.timeout_text, "End the job after this time: 90 (seconds), 10m, 2h")
       ->type_name("TIME");
-  run.add_option("--grace", options.grace_s,
+  run.add_option("--grace", options.grace_text,
                  "How long ranks may take to end by themselves after the first failure, and again after SIGTERM")
-      ->check(CLI::Range(0.0, 3600.0))
       ->capture_default_str()
-      ->type_name("SECONDS");
+      ->type_name("TIME");
   run.add_flag("--no-prefix", options.no_prefix, "Do not write [rank] before each line");
   run.add_flag("--quiet", options.quiet, "No summary, no remarks");
   run.add_flag("--dry-run", options.dry_run, "Print mpirun's line, and do nothing");
@@ -72,6 +71,7 @@ int start(const RunOptions& asked) {
   Surroundings around = look_around();
   RunOptions options = completed(asked, around);
   if (!options.timeout_text.empty()) options.timeout = parse_duration(options.timeout_text);
+  options.grace = parse_duration(options.grace_text);
   if (options.allow_lost && !options.recovery) throw std::invalid_argument("--allow-lost needs --recovery");
   if (options.dry_run) {
     around.scratch = "SCRATCH";

@@ -163,7 +163,7 @@ void Launcher::advance() {
 
 void Launcher::enter(Stage stage, int signal) {
   stage_ = stage;
-  deadline_ = Clock::now() + std::max(options_.grace(), 100ms);
+  deadline_ = Clock::now() + std::max(options_.grace, 100ms);
   if (stage == Stage::killed) deadline_ = Clock::now() + kOrphans;
   if (signal == 0) return;
   send_to_all(signal);
@@ -374,7 +374,7 @@ void Launcher::end_mpirun() {
 
 // Also waits for a reader who takes his time; a signal from the user ends that. Nobody waits long who wanted an end.
 void Launcher::drain_output() {
-  const auto end = Clock::now() + std::max(options_.grace(), 100ms);
+  const auto end = Clock::now() + std::max(options_.grace, 100ms);
   write_output();
   while (!out_.empty() || !err_.empty()) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());

@@ -19,17 +19,14 @@ struct RunOptions {
   std::string mpirun = "mpirun";
   std::string timeout_text;
   std::chrono::milliseconds timeout{0};  // 0: none
-  double grace_s = 5;
+  std::string grace_text = "5s";
+  std::chrono::milliseconds grace{5000};
   bool recovery = false;
   bool allow_lost = false;
   bool no_prefix = false;
   bool quiet = false;
   bool dry_run = false;
   std::vector<std::string> command;
-
-  [[nodiscard]] std::chrono::milliseconds grace() const {
-    return std::chrono::milliseconds(static_cast<std::int64_t>(grace_s * 1000));
-  }
 };
 
 // "90" (seconds), "500ms", "90s", "10m", "2h". Throws std::invalid_argument.
