@@ -117,6 +117,10 @@ void write(const Fatal& from, wire::Fatal& to) {
   to.set_reducers(from.reducers);
   to.mutable_answered()->Assign(from.answered.begin(), from.answered.end());
   to.set_heard(from.heard);
+  if (from.failed_round) {
+    to.mutable_failed_round()->set_reducer(from.failed_round->reducer);
+    to.mutable_failed_round()->set_round(from.failed_round->round);
+  }
   to.set_after_failure(from.after_failure);
 }
 
@@ -130,6 +134,9 @@ Fatal read(const wire::Fatal& from) {
           .reducers = from.reducers(),
           .answered = to_vector(from.answered()),
           .heard = from.heard(),
+          .failed_round = from.has_failed_round()
+                              ? std::optional(FailedRound{from.failed_round().reducer(), from.failed_round().round()})
+                              : std::nullopt,
           .after_failure = from.after_failure()};
 }
 

@@ -39,9 +39,9 @@ void EngineImpl::limit_calls(const Fatal& failure, std::uint64_t number) {
     for (auto* rounds : rounds_) {
       const auto id = rounds->id();
       overtaken |= place.came_before(id) && names_.contains(GradientRounds::table_name_of(id));
-      if (id >= failure.rounds.size() || failure.rounds[id] == kNoRound) continue;
+      if (!failure.failed_round || failure.failed_round->reducer != id) continue;
       place.rounds = rounds;
-      place.round = failure.rounds[id];
+      place.round = failure.failed_round->round;
     }
     if (!place.told()) late = take_queued();
     overtaken |= places_.add(std::move(place));

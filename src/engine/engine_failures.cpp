@@ -65,10 +65,7 @@ GradientRounds* EngineImpl::expected_reducer(bool among_open) {
 void EngineImpl::announce_failure(const std::string& text, const GradientRounds* rounds) {
   base::report_first_failure(base::FirstFailure::own);
   Fatal failure{FatalKind::failed, {rank()}, text};
-  if (rounds != nullptr) {
-    failure.rounds.assign(rounds->id() + 1, kNoRound);
-    failure.rounds.back() = rounds->rounds_finished();
-  }
+  if (rounds != nullptr) failure.failed_round = FailedRound{rounds->id(), rounds->rounds_finished()};
   std::uint64_t seen = 0;
   {
     const std::scoped_lock lock(progress_lock_);

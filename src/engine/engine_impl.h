@@ -35,8 +35,6 @@
 
 namespace kolo::engine {
 
-inline constexpr std::uint64_t kNoRound = ~std::uint64_t{0};
-
 class EngineImpl final : public Engine,
                          public Driver,
                          public RoundHost,

@@ -42,7 +42,6 @@ bool FailurePlaces::add(FailurePlace place) {
   if (places_.size() >= kRemembered && passed != places_.end()) places_.erase(passed);
   place.over = place.told();
   place.ranks.insert(place.failure.ranks.front());
-  place.failure.rounds = std::vector<std::uint64_t>();  // one for each reducer there has ever been; frees it
   const bool begun = !place.over && calls_.limit(place.failure.calls, place.numbers.front(), place.error);
   places_.push_back(std::move(place));
   return begun;

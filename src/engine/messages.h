@@ -63,13 +63,19 @@ struct Item {
 
 enum class FatalKind : std::uint8_t { peer_left, peer_lost, timeout, failed, backend };
 
+struct FailedRound {
+  std::uint64_t reducer = 0;
+  std::uint64_t round = 0;
+
+  bool operator==(const FailedRound&) const = default;
+};
+
 // An end that concerns everybody: `failed` ends what is pending, the others end the group.
 struct Fatal {
   FatalKind kind = FatalKind::backend;
   std::vector<Rank> ranks;
   std::string text;
   // peer_left: what the rank still took part in - items below `sequence`, and that many rounds of each reducer.
-  // failed: `rounds` is the number of the round that failed, at its reducer's place.
   std::uint64_t sequence = 0;
   std::vector<std::uint64_t> rounds = {};
   // Both: how many collectives that are called directly the rank has come to, and how many reducers it has made.
@@ -79,7 +85,10 @@ struct Fatal {
   // last epoch that it had heard of then.
   std::vector<std::uint64_t> answered = {};
   std::uint64_t heard = 0;
-  bool after_failure = false;  // peer_left: because its training code failed, and `text` says how
+  std::optional<FailedRound> failed_round = {};  // failed: what ends with it
+  bool after_failure = false;                    // peer_left: because its training code failed, and `text` says how
+
+  bool operator==(const Fatal&) const = default;
 };
 
 // Up: which ranks of the sender's subtree have not submitted `name`.

@@ -85,6 +85,8 @@ Fatal make_fatal(ByteSource& source) {
   fatal.calls = source.below(9);
   fatal.reducers = source.below(9);
   fatal.answered = source.numbers<std::uint64_t>();
+  fatal.heard = source.number<std::uint8_t>();
+  if (source.coin()) fatal.failed_round = engine::FailedRound{source.below(3), source.number<std::uint8_t>()};
   fatal.after_failure = source.below(2) == 1;
   return fatal;
 }

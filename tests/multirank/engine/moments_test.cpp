@@ -51,7 +51,8 @@ class Hooked final : public transport::Transport {
 
 engine::Envelope failure_in_round(Rank rank, std::uint64_t round) {
   engine::Envelope envelope;
-  envelope.failure = engine::Fatal{engine::FatalKind::failed, {rank}, "bad batch", 0, {round}};
+  envelope.failure = engine::Fatal{engine::FatalKind::failed, {rank}, "bad batch"};
+  envelope.failure->failed_round = engine::FailedRound{0, round};
   return envelope;
 }
 

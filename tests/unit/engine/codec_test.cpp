@@ -29,7 +29,7 @@ Envelope example() {
   item.beside = {1};
   item.sequence = 9;
   envelope.items = {item};
-  envelope.fatal = Fatal{FatalKind::peer_left, {2}, "left", 5, {1, 2}, 77, 3, {8, 9}, 12, true};
+  envelope.fatal = Fatal{FatalKind::peer_left, {2}, "left", 5, {1, 2}, 77, 3, {8, 9}, 12, FailedRound{4, 6}, true};
   return envelope;
 }
 
@@ -52,6 +52,7 @@ TEST(Codec, GivesBackWhatItWasGiven) {
   EXPECT_EQ(after.fatal->reducers, 3U);
   EXPECT_EQ(after.fatal->answered, before.fatal->answered);
   EXPECT_EQ(after.fatal->heard, 12U);
+  EXPECT_EQ(after.fatal->failed_round, before.fatal->failed_round);
   EXPECT_TRUE(after.fatal->after_failure);
   EXPECT_FALSE(after.failure);
 }
