@@ -19,7 +19,7 @@
 //   f       partner_factor, where there are more than two ranks
 //   s, share, T   the tree's segment and half of the data (double_tree.cpp); what an inner rank sends: N for two ranks,
 //           1.5 N for three, else 2 N
-//   r, w    d, one more unless p is a power of two; whole_factor where N > S, else 1
+//   r, w    d, one more unless p is a power of two; whole_factor where N > S, or 3 S between two ranks, else 1
 //   k       pieces of 128 KiB
 //
 // Where hosts have several ranks, messages inside a host and between hosts are counted apart: a host's link carries
@@ -124,7 +124,8 @@ double tree_cost(double bytes, const Surroundings& at, const CostConstants& cons
 
 double recursive_doubling_cost(double bytes, const Surroundings& at, const CostConstants& constants) {
   const int full = static_cast<int>(std::bit_floor(static_cast<unsigned>(at.size)));
-  const double factor = bytes > static_cast<double>(at.segment_bytes) ? constants.whole_factor : 1;
+  const int segments = at.size == 2 ? 3 : 1;  // what goes both ways at once without a pause: nobody else is waited for
+  const double factor = bytes > static_cast<double>(segments * at.segment_bytes) ? constants.whole_factor : 1;
   Path path(at, constants);
   for (int distance = 1; distance < full; distance *= 2) {
     const bool inside = at.hosts == 1 || distance < at.ranks_per_host();

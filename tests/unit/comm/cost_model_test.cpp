@@ -48,7 +48,10 @@ TEST(CostModel, RecursiveDoubling) {
   // 5 ranks: two rounds more; the two folded messages and one sum more.
   EXPECT_NEAR(us(Way::recursive_doubling, 400, hosts_of_one(5)), 4 * (100 + 4) + 0.12, 1e-9);
   // Longer than a segment, sent whole.
-  EXPECT_NEAR(us(Way::recursive_doubling, 2000, hosts_of_one(2)), 100 + 2 * 20 + 0.2, 1e-9);
+  EXPECT_NEAR(us(Way::recursive_doubling, 2000, hosts_of_one(4)), 2 * (100 + 2 * 20) + 0.4, 1e-9);
+  // Two ranks: than three segments.
+  EXPECT_NEAR(us(Way::recursive_doubling, 3000, hosts_of_one(2)), 100 + 30 + 0.3, 1e-9);
+  EXPECT_NEAR(us(Way::recursive_doubling, 4000, hosts_of_one(2)), 100 + 2 * 40 + 0.4, 1e-9);
 }
 
 TEST(CostModel, Tree) {
