@@ -67,11 +67,18 @@ void add_options(CLI::App& run, RunOptions& options) {
   run.add_option("PROGRAM", options.command, "After `--`: the program and its arguments")->required()->type_name("");
 }
 
+// 0: hardly any.
+std::chrono::milliseconds grace_of(const std::string& text) {
+  const auto grace = text == "0" ? std::chrono::milliseconds(0) : parse_duration(text);
+  if (grace > std::chrono::hours(1)) throw std::invalid_argument("--grace: '" + text + "' is more than 1h");
+  return grace;
+}
+
 int start(const RunOptions& asked) {
   Surroundings around = look_around();
   RunOptions options = completed(asked, around);
   if (!options.timeout_text.empty()) options.timeout = parse_duration(options.timeout_text);
-  options.grace = parse_duration(options.grace_text);
+  options.grace = grace_of(options.grace_text);
   if (options.allow_lost && !options.recovery) throw std::invalid_argument("--allow-lost needs --recovery");
   if (options.dry_run) {
     around.scratch = "SCRATCH";

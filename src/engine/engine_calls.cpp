@@ -35,13 +35,11 @@ void EngineImpl::limit_calls(const Fatal& failure, std::uint64_t number) {
   std::vector<Submission> late;
   {
     const std::scoped_lock lock(queue_lock_);
-    FailurePlace place{failure, {number}, nullptr, 0, to_exception(failure, number)};
+    FailurePlace place{failure, {number}, nullptr, to_exception(failure, number)};
     for (auto* rounds : rounds_) {
       const auto id = rounds->id();
       overtaken |= place.came_before(id) && names_.contains(GradientRounds::table_name_of(id));
-      if (!failure.failed_round || failure.failed_round->reducer != id) continue;
-      place.rounds = rounds;
-      place.round = failure.failed_round->round;
+      if (failure.failed_round && failure.failed_round->reducer == id) place.rounds = rounds;
     }
     if (!place.told()) late = take_queued();
     overtaken |= places_.add(std::move(place));

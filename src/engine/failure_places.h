@@ -26,13 +26,14 @@ namespace kolo::engine {
 struct FailurePlace {
   Fatal failure;                       // the first one there that was heard of
   std::vector<std::uint64_t> numbers;  // of all there: PeerFailedError::failure()
-  GradientRounds* rounds = nullptr;    // null: it names none
-  std::uint64_t round = 0;
-  std::exception_ptr error = {};  // what the program will be told
-  std::set<Rank> ranks = {};      // who has failed there
-  bool over = false;              // the program has been told, or has failed there itself
+  GradientRounds* rounds = nullptr;    // of failure.failed_round; null: it names none, or they are gone
+  std::exception_ptr error = {};       // what the program will be told
+  std::set<Rank> ranks = {};           // who has failed there
+  bool over = false;                   // the program has been told, or has failed there itself
 
-  [[nodiscard]] bool told() const { return over || (rounds != nullptr && rounds->rounds_finished() > round); }
+  [[nodiscard]] bool told() const {
+    return over || (rounds != nullptr && rounds->rounds_finished() > failure.failed_round->round);
+  }
   // Whether the rank failed before it had made this reducer.
   [[nodiscard]] bool came_before(std::size_t reducer) const { return reducer >= failure.reducers; }
 };
