@@ -2,12 +2,13 @@
 // Which ways are fastest on this processor, where families of processors differ. Every way gives the same bits.
 namespace kolo::kernels {
 
-// What was measured (docs/performance.md):
-//                                              Intel Sapphire Rapids           AMD Zen 5
-//   lines fetched ahead that a peer wrote      a fifth slower: its own         faster
-//                                              prefetching follows them
-//   a peer's private memory read by the kernel faster from 1 MiB on            half as fast as through lanes
-//   copies past the caches by one core         a third faster                  two fifths slower
+// What was measured (docs/performance.md), on Intel's Sapphire Rapids, AMD's Zen 4 and AMD's Zen 5:
+//   lines fetched ahead that a peer wrote: a fifth slower on Intel's, whose own prefetching follows them; a tenth to a
+//     fifth slower on Zen 4; faster on Zen 5
+//   a peer's private memory read by the kernel: faster on Intel's from 1 MiB on; on Zen 4 not measured; half as fast as
+//     through lanes on Zen 5
+//   copies past the caches by one core: a third faster on Intel's; on Zen 4 not measured; two fifths slower on Zen 5
 [[nodiscard]] bool on_intel() noexcept;
+[[nodiscard]] bool on_zen4() noexcept;
 
 }  // namespace kolo::kernels

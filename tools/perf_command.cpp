@@ -69,6 +69,7 @@ class Report {
                                    {"redop", arguments_.op},
                                    {"buffer", measured.name == "kolo" ? arguments_.buffer : "private"},
                                    {"bytes", measured.bytes},
+                                   {"turn", arguments_.options.turn},
                                    {"ranks", placement_.size},
                                    {"hosts", placement_.cross_size},
                                    {"time_us_p50", measured.p50_us},
@@ -155,6 +156,13 @@ void add_collective(CLI::App& perf, const std::string& operation, const std::str
       ->capture_default_str();
   command->add_option("--iterations", arguments->options.iterations, "per size; 0: chosen by size")
       ->check(CLI::Range(0, 1000000000))
+      ->capture_default_str();
+  arguments->options.turn = 8;  // a sweep compares ways of one library, and goes on one by one
+  command
+      ->add_option(
+          "--turn", arguments->options.turn,
+          "with a baseline: iterations in a row of each; 1: each also pays for what the other left in the caches")
+      ->check(CLI::Range(1, 1000000000))
       ->capture_default_str();
   add_json_option(*command, arguments->json);
   command->callback([arguments] { run_perf(*arguments); });

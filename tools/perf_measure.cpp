@@ -67,7 +67,35 @@ class Trial {
   }
 
   [[nodiscard]] std::size_t count() const { return count_; }
+  [[nodiscard]] std::size_t wrong() const { return wrong_; }
 
+  // Once, with inputs that it writes before; what that took, in microseconds. Looks at the result afterwards.
+  double time() {
+    Communicator& communicator = *contender_.communicator;
+    std::this_thread::sleep_for(rest_before(options_, count_ * element_));
+    prepare(++iteration_);
+    start_together(communicator, options_.one_clock, options_.limit);
+    const auto start = Clock::now();
+    run();
+    const auto end = Clock::now();
+    // Where ranks share a core, looking at the result must not delay those who are still reducing.
+    communicator.barrier(options_.limit);
+    wrong_ += wrong_after(iteration_);
+    return microseconds(end - start);
+  }
+
+  [[nodiscard]] AllreduceOptions allreduce() const {
+    AllreduceOptions options;
+    options.data = contender_.data;
+    options.count = count_;
+    options.dtype = options_.dtype;
+    options.op = options_.op;
+    options.registered = contender_.buffer;
+    options.algorithm = contender_.algorithm;
+    return options;
+  }
+
+ private:
   void prepare(int iteration) {
     const Rank rank = contender_.communicator->rank();
     const Pattern mine = reduces() ? Pattern::operand(reduction(), count_, rank, iteration)
@@ -94,18 +122,7 @@ class Trial {
                                 options_.limit);
   }
 
-  [[nodiscard]] AllreduceOptions allreduce() const {
-    AllreduceOptions options;
-    options.data = contender_.data;
-    options.count = count_;
-    options.dtype = options_.dtype;
-    options.op = options_.op;
-    options.registered = contender_.buffer;
-    options.algorithm = contender_.algorithm;
-    return options;
-  }
-
-  [[nodiscard]] std::size_t wrong(int iteration) const {
+  [[nodiscard]] std::size_t wrong_after(int iteration) const {
     const std::span<const std::byte> data(contender_.data, count_ * element_);
     const Pattern root = Pattern::input(options_.dtype, count_, 0, iteration);
     if (options_.operation == "broadcast") return root.count_wrong(data);
@@ -123,7 +140,6 @@ class Trial {
     return 0;
   }
 
- private:
   [[nodiscard]] bool reduces() const {
     return options_.operation == "allreduce" || options_.operation == "reduce_scatter";
   }
@@ -137,7 +153,12 @@ class Trial {
   std::size_t count_;  // elements of the whole
   std::size_t part_;   // elements of one rank's part
   std::vector<std::size_t> counts_;
+  int iteration_ = 0;
+  std::size_t wrong_ = 0;
 };
+
+constexpr int kWarmup = 3;
+constexpr int kFewestTurns = 4;  // of each contender, however many in a row he asks for
 
 int iterations_for(const PerfOptions& options, std::size_t bytes) {
   if (options.iterations > 0) return options.iterations;
@@ -232,29 +253,23 @@ std::chrono::microseconds rest_before(const PerfOptions& options, std::size_t by
 
 std::vector<Measured> measure(const PerfOptions& options, std::span<const Contender> contenders, std::size_t bytes) {
   const int iterations = iterations_for(options, bytes);
-  const int warmup = std::min(iterations, 3);
+  const int in_a_row = std::clamp(iterations / kFewestTurns, 1, options.turn);
   std::vector<Trial> trials;
   for (const Contender& contender : contenders) trials.emplace_back(options, contender, bytes);
+  for (Trial& trial : trials) {
+    for (int i = 0; i < std::min(iterations, kWarmup); ++i) trial.time();
+  }
   std::vector<std::vector<double>> times(trials.size());
-  std::vector<std::size_t> wrong(trials.size(), 0);
-  for (int i = -warmup; i < iterations; ++i) {
-    for (const std::size_t c : base::turns_of_trial(trials.size(), static_cast<std::uint32_t>(i + warmup))) {
-      std::this_thread::sleep_for(rest_before(options, bytes));
-      trials[c].prepare(i + warmup);
-      start_together(*contenders[c].communicator, options.one_clock, options.limit);
-      const auto start = Clock::now();
-      trials[c].run();
-      const auto end = Clock::now();
-      if (i >= 0) times[c].push_back(microseconds(end - start));
-      // Where ranks share a core, looking at the result must not delay those who are still reducing.
-      contenders[c].communicator->barrier(options.limit);
-      wrong[c] += trials[c].wrong(i + warmup);
+  for (int done = 0; done < iterations; done += in_a_row) {
+    for (const std::size_t c : base::turns_of_trial(trials.size(), static_cast<std::uint32_t>(done / in_a_row))) {
+      if (in_a_row > 1 && trials.size() > 1) trials[c].time();  // meets what the others left in the caches
+      for (int i = done; i < std::min(done + in_a_row, iterations); ++i) times[c].push_back(trials[c].time());
     }
   }
   std::vector<Measured> results;
   for (std::size_t c = 0; c < trials.size(); ++c) {
     results.push_back(summarize(options, trials[c], contenders[c], std::move(times[c])));
-    results.back().wrong = total(*contenders[c].communicator, wrong[c], options.limit);
+    results.back().wrong = total(*contenders[c].communicator, trials[c].wrong(), options.limit);
   }
   return results;
 }

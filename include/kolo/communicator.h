@@ -96,7 +96,8 @@ struct BroadcastOptions {
   Stream stream{};
 };
 
-// Uneven: rank r contributes counts[r] bytes; `output` holds all, in rank order.
+// Uneven: rank r contributes counts[r] bytes; `output` holds all, in rank order. `input` is this rank's part of
+// `output` or lies apart from it.
 struct AllgatherOptions {
   const std::byte* input = nullptr;
   std::span<const std::size_t> counts;  // bytes, one per rank, the same on all ranks; must live until completion

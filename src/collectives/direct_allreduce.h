@@ -45,8 +45,8 @@ struct DirectBuffer {
 struct DirectTuning {
   std::size_t quantum = 512 * 1024;  // bytes reduced in one advance(), so that a caller in passing is not held up
   // Of all ranks' data together: up to here the peers' lines are fetched ahead; beyond, it disturbs what the hardware
-  // does.
-  std::size_t fetching_up_to = kernels::on_intel() ? 0 : std::size_t{4} << 20;
+  // does, and on some processors always.
+  std::size_t fetching_up_to = kernels::on_intel() || kernels::on_zen4() ? 0 : std::size_t{4} << 20;
   std::size_t streaming_above = last_level_cache_bytes();  // of all ranks' data together
 
   // For `bytes` of each of `ranks` ranks, of which `rank` does the work.

@@ -34,9 +34,9 @@ class LaneAllgather final : public LaneOperation {
     const std::size_t bytes = payload_bytes(rank(), step);
     if (bytes == 0) return;
     const std::byte* from = options_.input + step * kLaneBytes;
-    std::memcpy(payload, from, bytes);
+    show(payload, from, bytes);
     std::byte* own = options_.output + offsets_[static_cast<std::size_t>(rank())] + step * kLaneBytes;
-    if (own != from) std::memcpy(own, payload, bytes);
+    if (own != from) std::memcpy(own, from, bytes);
   }
   void drain(std::size_t step, std::span<const std::byte* const> payloads) override {
     for (int r = 0; r < size(); ++r) {

@@ -50,7 +50,7 @@ class LaneAllreduce final : public LaneOperation {
       payload += flags_;
     }
     const Range mine = piece(step);
-    if (mine.size() != 0) std::memcpy(payload, options_.data + mine.begin * element_, mine.size() * element_);
+    show(payload, options_.data + mine.begin * element_, mine.size() * element_);
   }
 
   void drain(std::size_t step, std::span<const std::byte* const> payloads) override {

@@ -19,7 +19,7 @@ class LaneBroadcast final : public LaneOperation {
     return r == options_.root ? std::min(kLaneBytes, options_.bytes - step * kLaneBytes) : 0;
   }
   void fill(std::size_t step, std::byte* payload) override {
-    if (rank() == options_.root) std::memcpy(payload, options_.data + step * kLaneBytes, payload_bytes(rank(), step));
+    if (rank() == options_.root) show(payload, options_.data + step * kLaneBytes, payload_bytes(rank(), step));
   }
   void drain(std::size_t step, std::span<const std::byte* const> payloads) override {
     if (rank() == options_.root) return;

@@ -6,7 +6,6 @@
 //   rank 2 shows [a2|b2|--|d2]
 //   rank 3 shows [a3|b3|c3|--]      its own column a rank reads from its input
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
 #include "collectives/lane_operations.h"
@@ -46,8 +45,7 @@ class LaneReduceScatter final : public LaneOperation {
     for (std::size_t r = 0; r < options_.counts.size(); ++r) {
       const Range part = piece(r, step);
       if (part.size() == 0 || r == static_cast<std::size_t>(rank())) continue;
-      std::memcpy(payload + r * column_bytes_, options_.input + (offsets_[r] + part.begin) * element_,
-                  part.size() * element_);
+      show(payload + r * column_bytes_, options_.input + (offsets_[r] + part.begin) * element_, part.size() * element_);
     }
   }
   void drain(std::size_t step, std::span<const std::byte* const> payloads) override {

@@ -77,14 +77,14 @@ class LaneSlicedAllreduce final : public LaneOperation {
       payload += flags_;
     }
     const Range mine = slice(step.piece, rank());
-    if (step.gather) return show(mine, payload);
+    if (step.gather) return show_part(payload, mine);
     const Range all = piece(step.piece);
-    show({all.begin, mine.begin}, payload);
-    show({mine.end, all.end}, payload + (mine.end - all.begin) * element_);
+    show_part(payload, {all.begin, mine.begin});
+    show_part(payload + (mine.end - all.begin) * element_, {mine.end, all.end});
   }
 
-  void show(const Range& shown, std::byte* payload) const {
-    if (shown.size() != 0) std::memcpy(payload, options_.data + shown.begin * element_, shown.size() * element_);
+  void show_part(std::byte* payload, const Range& shown) {
+    show(payload, options_.data + shown.begin * element_, shown.size() * element_);
   }
 
   void drain(std::size_t index, std::span<const std::byte* const> payloads) override {

@@ -15,9 +15,12 @@
 #include "collectives/lanes.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstring>
 #include <new>
 
 #include "base/cache_line.h"
+#include "kernels/scale_copy.h"
 #include "kolo/error.h"
 
 namespace kolo::collectives {
@@ -60,6 +63,20 @@ std::vector<Rank> LaneOperation::waiting_for() const {
 void LaneOperation::stop() noexcept {
   stopped_ = true;
   steps_ = filled_;
+}
+
+void LaneOperation::show(std::byte* payload, const std::byte* from, std::size_t bytes) {
+  if (bytes < FillWay::kLooked) {
+    if (bytes != 0) std::memcpy(payload, from, bytes);
+    return;
+  }
+  const auto start = std::chrono::steady_clock::now();
+  if (lanes_.fill_way.past_caches()) {
+    kernels::scale_copy(from, DType::u8, payload, DType::u8, bytes, 1.0, true);
+  } else {
+    std::memcpy(payload, from, bytes);
+  }
+  lanes_.fill_way.took(bytes, std::chrono::steady_clock::now() - start);
 }
 
 void LaneOperation::publish() {

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "collectives/fill_way.h"
 #include "collectives/machine.h"
 #include "collectives/reduction.h"
 #include "transport/shared_memory.h"
@@ -13,7 +14,7 @@
 namespace kolo::collectives {
 
 inline constexpr std::size_t kLaneCount = 4;
-inline constexpr std::size_t kLaneBytes = 128 * 1024;  // of payload; all lanes of a rank stay in its second-level cache
+inline constexpr std::size_t kLaneBytes = 128 * 1024;  // of payload; all lanes of a rank fit its second-level cache
 
 struct Lanes {
   std::unique_ptr<transport::SharedRegion> region;
@@ -21,6 +22,7 @@ struct Lanes {
   int size = 0;
   std::uint64_t next_step = 1;  // number of the next step to be taken by any operation
   TurnQueue queue;
+  FillWay fill_way;
   // For whose turn it is, so that small operations allocate nothing: one pointer per rank.
   std::vector<const std::byte*> payloads;
   std::vector<const std::byte*> inputs;
@@ -66,6 +68,8 @@ class LaneOperation : public QueuedMachine {
   void stop() noexcept;
   [[nodiscard]] int rank() const noexcept { return lanes_.rank; }
   [[nodiscard]] int size() const noexcept { return lanes_.size; }
+  // For fill(): copies `bytes` into the payload, where this rank does not read them again.
+  void show(std::byte* payload, const std::byte* from, std::size_t bytes);
   // `payloads`, each `bytes` further on, and in the place of this rank's own the memory it was filled from, which is
   // nearer. Valid until the next call.
   [[nodiscard]] std::span<const std::byte* const> with_own(std::span<const std::byte* const> payloads,

@@ -28,6 +28,7 @@
 #include "transport/make.h"
 #include "transport/peer_memory.h"
 #include "transport/peer_socket.h"
+#include "transport/slot_place.h"
 
 namespace kolo::transport {
 namespace {
@@ -44,14 +45,15 @@ BackendError short_of(std::size_t bytes, Rank rank, int code) {
 
 class Mapping {
  public:
-  // Maps the whole of it and every page at once: no page fault is left for later. `error`: why there is no data().
-  Mapping(int memfd, std::size_t bytes, int& error) : length_(mapped_length(bytes)) {
-    void* memory = mmap(nullptr, length_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, memfd, 0);
-    if (memory == MAP_FAILED) {
-      error = errno;
-    } else {
-      memory_ = static_cast<std::byte*>(memory);
+  // Local rank `index`'s memory. `first`: where rank 0's is, or null. `error`: why there is no data().
+  Mapping(int memfd, std::size_t bytes, std::byte* first, std::size_t index, int& error)
+      : length_(mapped_length(bytes)) {
+    errno = EEXIST;
+    for (int place = 0; place < kSlotPlaces && memory_ == nullptr && errno == EEXIST; ++place) {
+      if (void* const wish = slot_place(first, index, length_, place)) map(memfd, wish);
     }
+    if (memory_ == nullptr) map(memfd, nullptr);
+    if (memory_ == nullptr) error = errno;
   }
   Mapping(Mapping&& other) noexcept
       : memory_(std::exchange(other.memory_, nullptr)), length_(std::exchange(other.length_, 0)) {}
@@ -62,6 +64,13 @@ class Mapping {
   [[nodiscard]] std::byte* data() const noexcept { return memory_; }
 
  private:
+  // The whole of it and every page at once: no page fault is left for later. At `place` or, if that is null, anywhere.
+  void map(int memfd, void* place) {
+    const int flags = MAP_SHARED | MAP_POPULATE | (place != nullptr ? MAP_FIXED_NOREPLACE : 0);
+    void* const memory = mmap(place, length_, PROT_READ | PROT_WRITE, flags, memfd, 0);
+    if (memory != MAP_FAILED) memory_ = static_cast<std::byte*>(memory);  // before Linux 4.17 at another place, maybe
+  }
+
   std::byte* memory_ = nullptr;
   std::size_t length_;
 };
@@ -111,7 +120,8 @@ class ProcessSharedMemory final : public SharedMemory {
       if (!memory) {
         error = EMFILE;  // it was sent, and there was no free descriptor for it
       } else {
-        mappings.emplace_back(memory.get(), bytes, error);
+        std::byte* const first = mappings.empty() ? nullptr : mappings.front().data();
+        mappings.emplace_back(memory.get(), bytes, first, r, error);
       }
     }
     agree(call, Part::mapped, error);

@@ -71,13 +71,14 @@ void fail_nccl(std::chrono::milliseconds death_notice, bool found, const Check& 
     const auto own = static_cast<std::size_t>(rank);
     cuda::use_device(*ranks.runtime, rank);
     ends[own]->set_liveness(&liveness[own]);
+    Attendance attendance(all);
     Trainee trainee(ranks, std::move(ends[own]), death_notice);
     trainee.step();
-    all.arrive_and_wait();
+    attendance.meet();
     if (rank == 0) {
       for (const int live : {0, 1}) ranks.nccl.break_rank(live, nccl::Result::remote_error, "a connection was closed");
     }
-    all.arrive_and_wait();
+    attendance.meet();
     std::jthread news;
     if (found && rank != 2) {
       news = std::jthread([&] {
@@ -90,7 +91,7 @@ void fail_nccl(std::chrono::milliseconds death_notice, bool found, const Check& 
     } catch (const Error& error) {
       if (rank != 2) check(error);
     }
-    all.arrive_and_wait();
+    attendance.meet();
   });
 }
 

@@ -66,13 +66,14 @@ TEST(DeviceNccl, AnErrorOfNcclEndsTheGroup) {
   DeviceWorld world({.hosts = one_host(2), .seed = 1, .config = config});
   std::barrier<> told(2);  // nobody leaves before, which the other one might hear first
   world.run([&](Context& context) {
+    Attendance attendance(told);
     Trainer trainer(world, context);
     trainer.step(1);
     trainer.synchronize();
-    context.communicator().barrier(20s);
+    attendance.meet();  // not a barrier of the group that is about to end
     if (context.rank() == 1) world.nccl().break_rank(1, nccl::Result::remote_error, "the link is down");
     step_until_error(trainer, "the link is down");
-    told.arrive_and_wait();
+    attendance.meet();
   });
 }
 

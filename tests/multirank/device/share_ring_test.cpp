@@ -137,6 +137,7 @@ TEST(ShareRing, AMessageThatDoesNotComeIsATimeoutThatNamesItsRank) {
     if (gated && device == 2) gate.put_into(stream);
   };
   world.run([&](Context& context) {
+    Attendance attendance(told);
     Trainer trainer(world, context);
     after_good_steps(trainer, context, 1, [&] { gated = true; });
     if (context.rank() == 1) std::this_thread::sleep_for(500ms);  // it has no share: the others' deadlines are first
@@ -148,7 +149,7 @@ TEST(ShareRing, AMessageThatDoesNotComeIsATimeoutThatNamesItsRank) {
       EXPECT_THAT(error.what(), HasSubstr("waiting for rank"));
     }
     gate.open();
-    told.arrive_and_wait();  // before anybody leaves
+    attendance.meet();  // before anybody leaves
   });
 }
 

@@ -259,7 +259,8 @@ Said wait_for_the_absent(int ranks, Rank absent, std::chrono::milliseconds timeo
   std::barrier<> all(ranks);
   run_world(ranks, config, [&](Context& context) {
     const std::vector<float> input(8, 1.0F);
-    all.arrive_and_wait();
+    Attendance attendance(all);
+    attendance.meet();
     if (context.rank() != absent) {
       auto work = context.engine().submit(allreduce("lonely", input, nullptr));
       try {
@@ -272,7 +273,7 @@ Said wait_for_the_absent(int ranks, Rank absent, std::chrono::milliseconds timeo
         said.missing.push_back(error.missing());
       }
     }
-    all.arrive_and_wait();
+    attendance.meet();
     context.engine().submit(allreduce("lonely", input, nullptr)).wait();
   });
   return said;
@@ -299,11 +300,12 @@ TEST(DeadlinesOnce, WithoutTheRootsAnswerTheGroupEnds) {
   std::barrier<> given_up(3);
   run_world(3, config, [&](Context& context) {
     const std::vector<float> input(8, 1.0F);
+    Attendance attendance(given_up);
     if (context.rank() != 0) {
       EXPECT_THROW(context.engine().submit(allreduce("lonely", input, nullptr)).wait(), TimeoutError);
       EXPECT_THROW(context.engine().submit(allreduce("more", input, nullptr)), TimeoutError);
     }
-    given_up.arrive_and_wait();
+    attendance.meet();
   });
 }
 

@@ -47,9 +47,10 @@ void run(const transport::Faults& faults, Rank faulty, const Config& config, Bod
   end = transport::make_faulty(std::move(end), faults);
   std::barrier<> through(kRanks);
   run_ranks(kRanks, [&](int rank) {
+    Attendance attendance(through);
     Node node(std::move(ends[static_cast<std::size_t>(rank)]), config);
     body(node);
-    through.arrive_and_wait();
+    attendance.meet();
   });
 }
 
