@@ -7,10 +7,10 @@
 // hypervisor may move them: so what fills take decides on the next ones. No value depends on it, and every rank decides
 // for itself.
 //
-//   through the caches -- three slow ones in a row --> three past them -- not half the time --> 255 through, not looked
-//   at
-//        ^                                                |
-//        '------------------ 252 past them <-- at most half the time
+//   through the caches  -- three slow in a row -->  three past them  -- at most half the time -->  252 more past them
+//      ^        ^                                          |                                              |
+//      |        '---- 255 through them, unlooked at <------' else                                         |
+//      '--------------------------------------------------------------------------------------------------'
 #include <algorithm>
 #include <chrono>
 #include <cstddef>

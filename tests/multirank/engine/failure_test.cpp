@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 
 #include <barrier>
-#include <latch>
 #include <optional>
 
 #include "multirank/engine/world.h"
@@ -85,15 +84,16 @@ TEST(Failing, ReachesThePeersThoughTheReducerIsGone) {
 }
 
 TEST(Failing, ReachesThoseWhoWaitForANamedOperation) {
-  std::latch submitted(3);
+  std::barrier<> submitted(3);
   run_world(3, quick(), [&](Context& context) {
     const std::vector<float> input(8, 1.0F);
+    Attendance attendance(submitted);
     if (context.rank() == 2) {
-      submitted.arrive_and_wait();
+      attendance.meet();
       EXPECT_THROW(context.run([] { throw std::runtime_error("no data"); }), std::runtime_error);
     } else {
       auto work = context.engine().submit(allreduce("metric", input, nullptr));
-      submitted.arrive_and_wait();
+      attendance.meet();
       EXPECT_THROW(work.wait(), PeerFailedError);
     }
     context.engine().submit(allreduce("metric", input, nullptr)).wait();
