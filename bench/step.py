@@ -15,6 +15,7 @@ import os
 import pathlib
 import re
 import shlex
+import signal
 import statistics
 import subprocess
 import sys
@@ -223,6 +224,13 @@ def run_rounds(settings, options):
     print("\r" + " " * 40 + "\r", end="", file=sys.stderr)
 
 
+def measured(settings):
+    """Those with samples, of groups in which there is something to compare: not all after an interrupt."""
+    with_samples = [s for s in settings if s.samples]
+    groups = {(s.batch, s.memory_format, s.impl) for s in with_samples}
+    return [s for s in with_samples if all((s.batch, s.memory_format, impl) in groups for impl in ("alone", "kolo"))]
+
+
 def wire_ms(options):
     """What a ring of this many hosts must send in each direction of a link, at the line rate."""
     if not options.rate:
@@ -251,7 +259,7 @@ def record(setting, settings, options):
             "hosts": options.hosts or 1, "rate": options.rate, "wire_ms": wire_ms(options),
             "over_bound": median / bound if bound else None,
             "forward_ms_p50": setting.median("forward_ms"), "update_ms_p50": setting.median("update_ms"),
-            "rounds": options.rounds, "steps": len(setting.samples), "step_ms_p50": median,
+            "rounds": len(setting.rounds), "steps": len(setting.samples), "step_ms_p50": median,
             "step_ms_p10": setting.quantile(0.1), "step_ms_p90": setting.quantile(0.9), "rounds_ms": setting.rounds,
             "over_alone": median / floor, "kolo_speedup": median / ours, "exposed_ms_p50": setting.median("exposed_ms"),
             "page_faults": statistics.mean(setting.column("page_faults"))}
@@ -280,14 +288,22 @@ def main():
     options = arguments()
     check_parts(options)
     settings = all_settings(options)
-    with emulated_hosts(options):
-        run_rounds(settings, options)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
+    interrupted = False
+    try:
+        with emulated_hosts(options):
+            run_rounds(settings, options)
+    except KeyboardInterrupt:  # hours of figures are not lost with the last one
+        interrupted = True
+    settings = measured(settings)
     records = [record(setting, settings, options) for setting in settings]
     if options.json:
         with open(options.json, "a", encoding="utf-8") as file:
             for line in records:
                 print(json.dumps(line), file=file)
     show([{**line, "name": setting.name} for line, setting in zip(records, settings)])
+    if interrupted:
+        fail("interrupted: these are the figures until then")
 
 
 if __name__ == "__main__":
