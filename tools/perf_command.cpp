@@ -91,10 +91,11 @@ class Report {
 void measure_sizes(const PerfOptions& options, std::span<const Contender> contenders, Report& report) {
   const bool barrier = options.operation == "barrier";
   const std::size_t last = barrier ? options.min_bytes : options.max_bytes;
-  for (std::size_t bytes = options.min_bytes; bytes <= last; bytes *= 2) {
+  for (std::size_t bytes = options.min_bytes;; bytes *= 2) {
     const std::vector<Measured> results = measure(options, contenders, bytes);
     const double base = results.size() > 1 ? results.back().p50_us : 0;
     for (const Measured& measured : results) report.row(measured, base);
+    if (bytes == 0 || bytes > last / 2) return;
   }
 }
 

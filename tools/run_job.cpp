@@ -46,7 +46,7 @@ void Job::finish(int number, Phase phase, Clock::time_point now) {
   Rank& rank = ranks_[static_cast<std::size_t>(number)];
   rank.phase = phase;
   rank.when = now;
-  rank.afterwards = cause_.has_value();
+  rank.afterwards = ending_;
   if (status_of(rank) == 0) return;
   order_.push_back(number);
   if (!policy_.recovery && !cause_) cause_ = Cause{};

@@ -32,7 +32,7 @@ class Job {
     std::string host;
     long pid = 0;
     End end;
-    bool afterwards = false;  // ended when the job was being ended already
+    bool afterwards = false;  // ended when the job was being ended
     Clock::time_point when;
   };
 
@@ -43,6 +43,8 @@ class Job {
   void ended(int rank, End end, Clock::time_point now);
   // Its connection is gone, and it had not said that it ends.
   void lost(int rank, Clock::time_point now);
+  // The ranks are being ended from now on: how they end says nothing of them.
+  void ending() { ending_ = true; }
   // The user, by a signal, or the time limit (no signal). The first one counts.
   void interrupted(int signal);
   void timed_out();
@@ -76,6 +78,7 @@ class Job {
   Clock::time_point begin_;
   std::vector<Rank> ranks_;
   std::optional<Cause> cause_;
+  bool ending_ = false;
   std::vector<int> order_;  // ranks that ended other than with 0, the first one first
 };
 

@@ -166,6 +166,7 @@ void Launcher::enter(Stage stage, int signal) {
   deadline_ = Clock::now() + std::max(options_.grace, 100ms);
   if (stage == Stage::killed) deadline_ = Clock::now() + kOrphans;
   if (signal == 0) return;
+  job_.ending();
   send_to_all(signal);
   // Those that have not said hello are the launcher's to end.
   if (!job_.all_started() && !mpirun_ended_) ::kill(mpirun_.pid, signal == SIGKILL ? SIGKILL : SIGTERM);

@@ -5,6 +5,10 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 bin=${1:-build/release/bin}
+if [[ $# -gt 1 || ! -x $bin/kolo || ! -x $bin/imagenet_resnet50 ]]; then
+  echo "demo.sh: there are no programs of kolo's in '$bin'; usage: demo.sh [FOLDER OF PROGRAMS]" >&2
+  exit 2
+fi
 out=data/demo
 mkdir -p "$out"
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/deadline.h"
+#include "base/start_thread.h"
 #include "kolo/error.h"
 
 namespace kolo::cluster {
@@ -69,7 +70,7 @@ Monitor::Monitor(MonitorParts parts, std::chrono::milliseconds timeout)
   if (!bell_) throw BackendError("monitor: no eventfd");
   if (!tree_.is_root(self())) links_.call(tree_.parent(self()));
   next_beat_ = planned_ = Clock::now();
-  thread_ = std::thread([this] { run(); });
+  thread_ = base::start_thread("the monitor", [this] { run(); });
   try {
     wait_for_neighbours(timeout);
   } catch (...) {
@@ -82,9 +83,9 @@ Monitor::~Monitor() { stop(); }
 
 void Monitor::wait_for_neighbours(std::chrono::milliseconds timeout) {
   std::unique_lock lock(lock_);
-  const auto over = [this] { return outside_.connected || outside_.fate != Fate::whole; };
+  const auto over = [this] { return outside_.connected || outside_.fate != Fate::whole || outside_.out(); };
   const bool in_time = told_.wait_for(lock, timeout, over);
-  if (outside_.fate != Fate::whole) liveness_.require_whole();
+  if (outside_.fate != Fate::whole || outside_.out()) liveness_.require_whole();
   if (!in_time) {
     throw TimeoutError(neighbours_, "the monitor of rank " + std::to_string(self()) + " has no connection to all of " +
                                         text_of(neighbours_) +
@@ -132,7 +133,9 @@ Agreement Monitor::survivors(std::chrono::milliseconds timeout, std::optional<Ra
              std::ranges::count(outside_.left, *known_lost) > 0;
     });
   }
-  const auto ready = [&] { return looks_ >= look && !outside_.in_doubt && outside_.fate != Fate::agreeing; };
+  const auto ready = [&] {
+    return !outside_.ended.empty() || (looks_ >= look && !outside_.in_doubt && outside_.fate != Fate::agreeing);
+  };
   if (!told_.wait_for(lock, timeout, ready)) {
     throw TimeoutError(outside_.awaited, "agreeing on the survivors: no answer from " + text_of(outside_.awaited));
   }
@@ -175,6 +178,7 @@ void Monitor::require_members(const Agreement& agreement) const {
 
 // This rank may not go on. lock_ held.
 void Monitor::throw_fate() const {
+  if (!outside_.ended.empty()) throw PeerLostError(self(), outside_.ended);
   if (outside_.fate == Fate::excluded) {
     throw PeerLostError(self(), "this rank, " + std::to_string(self()) + ", has been given up by the others");
   }
@@ -213,9 +217,15 @@ void Monitor::run() noexcept {
       if (stopping_) break;
     }
     farewell();
-  } catch (const std::exception& error) {  // memory ran out: the others will see the connections close
-    parts_.log(LogLevel::error, std::string("the monitor has ended: ") + error.what());
-    liveness_.report_loss(self(), std::string("this rank's monitor has ended: ") + error.what());
+  } catch (const std::exception& error) {  // memory or descriptors ran out: the others see the connections close
+    const std::string text = std::string("this rank's monitor has ended: ") + error.what();
+    parts_.log(LogLevel::error, text);
+    liveness_.report_loss(self(), text);
+    {
+      const std::lock_guard lock(lock_);
+      outside_.ended = text;
+    }
+    told_.notify_all();
     parts_.wake();
     links_.close_all();
   }

@@ -118,7 +118,8 @@ class Monitor final : private LinksHost, private MembershipHost {
     std::vector<Rank> awaited;
     std::uint64_t together = 0;  // epoch
     bool connected = false;      // to all neighbours
-    [[nodiscard]] bool out() const { return fate == Fate::cut_off || fate == Fate::excluded; }
+    std::string ended;           // why the thread itself is no more; empty: it goes on
+    [[nodiscard]] bool out() const { return fate == Fate::cut_off || fate == Fate::excluded || !ended.empty(); }
     bool in_doubt = false;   // a process has ended, and its goodbye may be on its way
     std::vector<Rank> lost;  // in the order in which it was learnt
     std::vector<Rank> left;  // said goodbye

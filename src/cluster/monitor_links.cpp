@@ -7,7 +7,9 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/system_error.h"
 #include "cluster/listener.h"
+#include "kolo/error.h"
 
 namespace kolo::cluster {
 namespace {
@@ -51,6 +53,7 @@ struct MonitorLinks::Link {
   Clock::time_point heard{};
   bool probe = false;
   bool refused = false;  // at once; not told yet
+  int no_socket = 0;     // errno: why the last call could not even be tried
 };
 
 MonitorLinks::MonitorLinks(LinksParts parts, LinksHost& host) : parts_(std::move(parts)), host_(host) {}
@@ -128,6 +131,7 @@ void MonitorLinks::start_call(Link& link) {
   link.state = Link::State::calling;
   link.in.clear();
   link.out.clear();
+  link.no_socket = link.socket ? 0 : errno;
   if (!link.socket) {
     try_again(link);
     return;
@@ -135,6 +139,13 @@ void MonitorLinks::start_call(Link& link) {
   if (connect(link.socket.get(), address.get(), address.length) == 0 || errno == EINPROGRESS) return;
   link.refused = errno == ECONNREFUSED;
   try_again(link);
+}
+
+// What this process lacks is no fault of the rank that it wanted to call.
+void MonitorLinks::require_socket(const Link& link) {
+  if (link.no_socket == 0 || link.probe) return;
+  throw BackendError("no socket for a connection to rank " + std::to_string(link.rank) + ": " +
+                     base::errno_text(link.no_socket));
 }
 
 void MonitorLinks::try_again(Link& link) {
@@ -356,6 +367,7 @@ void MonitorLinks::tick() {
     if (link.refused) {
       refused(link);
     } else if (now >= link.deadline) {
+      require_socket(link);
       const Rank rank = link.rank;
       const bool silent = link.state == Link::State::greeting;
       drop(link);

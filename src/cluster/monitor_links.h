@@ -93,6 +93,7 @@ class MonitorLinks {
   void called(Link& link);
   void await_greeting(Link& link);
   void refused(Link& link);
+  static void require_socket(const Link& link);
   void accept_strangers();
   void read(Link& link);
   void take_in(Link& link, std::span<const std::byte> bytes);

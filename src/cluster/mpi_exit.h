@@ -4,7 +4,7 @@
 
 namespace kolo::cluster {
 
-// These four are thread-safe, and do nothing in a build without MPI.
+// These six are thread-safe, and do nothing in a build without MPI.
 
 // A peer is dead: MPI_Finalize must not be called when this process exits.
 void skip_mpi_finalize() noexcept;
@@ -16,9 +16,15 @@ void limit_mpi_finalize(std::chrono::milliseconds limit) noexcept;
 void note_failed_group() noexcept;
 // A group of `ranks` has taken leave of each other. If these are all of MPI's, what failed before is forgotten.
 void note_orderly_end(int ranks) noexcept;
+// A Context of this process has begun, and is over. Whoever exits with a status other than 0 within one does not come
+// to MPI_Finalize: its peers wait for it elsewhere, and are told when its process has ended.
+void note_open_group() noexcept;
+void note_closed_group() noexcept;
 
 // For mpi_runtime.cpp. From now on MPI is finalised at exit, unless somebody else has done it.
 void finalize_mpi_at_exit();
 [[nodiscard]] bool skips_mpi_finalize() noexcept;
+// The largest that limit_mpi_finalize() was told, for MPI_Init.
+[[nodiscard]] std::chrono::milliseconds mpi_limit() noexcept;
 
 }  // namespace kolo::cluster

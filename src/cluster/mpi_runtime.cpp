@@ -1,11 +1,17 @@
 #include "cluster/mpi_runtime.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <csignal>
 #include <string>
 #include <thread>
 
+#include "cluster/exit_limit.h"
+#include "cluster/limits.h"
+#include "cluster/mpi_exit.h"
 #include "kolo/error.h"
 
 namespace kolo::cluster {
@@ -43,8 +49,19 @@ void outlive_broken_connections() {
   if (sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) std::signal(SIGPIPE, SIG_IGN);
 }
 
+// MPI knows no rank yet that could be named.
+std::string text_of_no_init(std::chrono::milliseconds limit) {
+  return "kolo: process " + std::to_string(getpid()) + ": MPI_Init has not come back within " +
+         std::to_string(limit.count()) +
+         " ms (KOLO_TIMEOUT, and at least 5 minutes): a rank of the job has ended before it, or does not run; this one "
+         "ends\n";
+}
+
+// It waits for all ranks, without a deadline of its own.
 int initialise() {
   int level = MPI_THREAD_SINGLE;
+  const auto longest = std::max(mpi_limit(), kBootstrapTimeout);
+  const ExitLimit limit(longest, 1, text_of_no_init(longest));
   if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS) {
     throw BackendError("MPI_Init_thread failed");
   }

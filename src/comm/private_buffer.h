@@ -5,9 +5,12 @@
 #include <memory>
 #include <new>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "comm/validate.h"
 #include "kolo/communicator.h"
+#include "kolo/error.h"
 
 namespace kolo::comm {
 
@@ -29,8 +32,15 @@ class PrivateBuffer final : public RegisteredBuffer {
 };
 
 inline std::vector<std::unique_ptr<RegisteredBuffer>> make_private_buffers(std::span<const std::size_t> sizes) {
+  validate_sizes(sizes);
   std::vector<std::unique_ptr<RegisteredBuffer>> buffers;
-  for (const std::size_t size : sizes) buffers.push_back(std::make_unique<PrivateBuffer>(size));
+  for (const std::size_t size : sizes) {
+    try {
+      buffers.push_back(std::make_unique<PrivateBuffer>(size));
+    } catch (const std::bad_alloc&) {
+      throw BackendError("allocate: no memory for a buffer of " + std::to_string(size) + " bytes");
+    }
+  }
   return buffers;
 }
 

@@ -1,6 +1,7 @@
 #include "comm/shared_buffer.h"
 
 #include "base/cache_line.h"
+#include "comm/validate.h"
 #include "kolo/error.h"
 
 namespace kolo::comm {
@@ -17,6 +18,7 @@ std::vector<std::unique_ptr<RegisteredBuffer>> allocate_shared_buffers(transport
                                                                        std::chrono::milliseconds timeout) {
   std::vector<std::unique_ptr<RegisteredBuffer>> buffers;
   if (sizes.empty()) return buffers;
+  validate_sizes(sizes);
   std::size_t total = 0;
   for (const std::size_t bytes : sizes) total += sizeof(DirectControl) + base::whole_lines(bytes);
   // Shared: the mapping lives until the last of its buffers, and of the operations on them, is gone.

@@ -37,6 +37,17 @@ std::size_t check_counts(const char* call, std::span<const std::size_t> counts, 
 
 }  // namespace
 
+void validate_sizes(std::span<const std::size_t> sizes) {
+  constexpr std::size_t kMost = std::numeric_limits<std::ptrdiff_t>::max() / 2;  // leaves room for what lies between
+  std::size_t sum = 0;
+  for (const std::size_t bytes : sizes) {
+    if (bytes > kMost - sum) {
+      throw UsageError("allocate: a buffer of " + std::to_string(bytes) + " bytes does not fit the address space");
+    }
+    sum += bytes;
+  }
+}
+
 void validate(const AllreduceOptions& options) {
   check_memory("allreduce", "data", options.data, options.count, options.dtype);
   if (!std::isfinite(options.prescale) || !std::isfinite(options.postscale)) {

@@ -2,9 +2,12 @@
 
 #include <sys/prctl.h>
 
+#include "base/start_thread.h"
+
 namespace kolo::engine {
 
-Coordinator::Coordinator(CoordinatorParts parts) : parts_(std::move(parts)), thread_([this] { run(); }) {}
+Coordinator::Coordinator(CoordinatorParts parts)
+    : parts_(std::move(parts)), thread_(base::start_thread("the coordinator", [this] { run(); })) {}
 
 Coordinator::~Coordinator() { stop(); }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <thread>
 
 #include "base/deadline.h"
@@ -30,6 +31,15 @@ constexpr auto kHeartbeat = 50ms;  // of an idle coordinator: 20 looks a second 
 constexpr auto kLinger = 50us;     // a burst of requests is listed together, if nobody waits for the first
 constexpr int kYields = 64;
 
+// None: more than can be counted.
+std::optional<std::size_t> bytes_of(DType dtype, const std::vector<std::int64_t>& sizes) {
+  std::size_t bytes = size_of(dtype);
+  for (const auto extent : sizes) {
+    if (__builtin_mul_overflow(bytes, static_cast<std::size_t>(extent), &bytes)) return std::nullopt;
+  }
+  return bytes;
+}
+
 void check(const Request& request, int size, Rank rank) {
   const auto fail = [&](const std::string& what) { throw UsageError("request '" + request.name + "': " + what); };
   if (request.name.empty()) throw UsageError("a request needs a name: ranks are matched by it");
@@ -48,13 +58,11 @@ void check(const Request& request, int size, Rank rank) {
   if (request.kind > RequestKind::barrier || request.dtype > DType::boolean || request.op > ReduceOp::product) {
     fail("kind, dtype or op is none that kolo knows");
   }
-  std::size_t bytes = size_of(request.dtype);
-  for (const auto extent : request.sizes) {
-    if (__builtin_mul_overflow(bytes, static_cast<std::size_t>(extent), &bytes)) fail("its sizes overflow");
-  }
+  const auto bytes = bytes_of(request.dtype, request.sizes);
+  if (!bytes) fail("its sizes overflow");
   const bool reads =
       request.kind != RequestKind::barrier && (request.kind != RequestKind::broadcast || request.root == rank);
-  if (reads && bytes > 0 && request.input == nullptr) fail("input is a null pointer");
+  if (reads && *bytes > 0 && request.input == nullptr) fail("input is a null pointer");
   if (!std::isfinite(request.prescale) || !std::isfinite(request.postscale)) fail("a scale is not finite");
   const bool scaled = request.prescale != 1.0 || request.postscale != 1.0;
   const bool floating = is_floating(request.dtype);
@@ -81,6 +89,7 @@ void check(const std::vector<GradientInfo>& table, const ReducerOptions& options
     if (std::any_of(row.sizes.begin(), row.sizes.end(), [](auto extent) { return extent < 0; })) {
       throw UsageError("gradient '" + row.name + "': a negative size");
     }
+    if (!bytes_of(row.dtype, row.sizes)) throw UsageError("gradient '" + row.name + "': its sizes overflow");
   }
 }
 

@@ -79,6 +79,7 @@ void difference(std::string& text, const char* what, const Value& first, const V
                 const Conflict& conflict) {
   if (first == second) return;
   std::ostringstream out;
+  out.precision(17);  // two that differ look different
   out << (text.empty() ? "" : "; ") << what << " " << first << " on rank " << conflict.first_rank << ", " << second
       << " on rank " << conflict.second_rank;
   text += out.str();

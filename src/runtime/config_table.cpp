@@ -127,24 +127,24 @@ constexpr std::string_view kTcpCongestionMeaning =
 constexpr std::string_view kNcclRegistrationMeaning =
     "What NCCL is told of the memory of gradients, so that it need not copy it: windows over all ranks (window; NCCL "
     "2.29.7), each rank's buffers (buffer; NCCL 2.19), nothing (off); windows where all ranks are on one host and have "
-    "GPUs of their own, as only there NCCL's allreduce makes use of them, else buffers (auto). The same on all ranks.";
+    "GPUs of their own, as only there NCCL's allreduce makes use of them, else buffers (auto).";
 
 constexpr std::string_view kCudaAwareMpiMeaning =
     "Whether messages between hosts go straight from and into memory of GPUs, with KOLO_DEVICE_REDUCTION=mixed, where "
     "the hosts' network is an MPI that takes it on all ranks. Else, and with off, through memory of the host.";
 
 constexpr ConfigRow kRows[] = {
-    {"KOLO_BUCKET_BYTES", "auto, 1K to 4G", kBucketMeaning, parse_bucket, print_bucket},
+    {"KOLO_BUCKET_BYTES", "auto, 1K to 4G", kBucketMeaning, parse_bucket, print_bucket, true},
     {"KOLO_LAST_BUCKET_BYTES", "1K to 4G",
      "Cap of the last bucket of a plan: nothing is left to overlap it with, so it is short.",
-     parse_size<&Config::last_bucket_bytes, kKiB, 4 * kGiB>, print_size<&Config::last_bucket_bytes>},
+     parse_size<&Config::last_bucket_bytes, kKiB, 4 * kGiB>, print_size<&Config::last_bucket_bytes>, true},
     {"KOLO_TIMEOUT", "10ms to 168h", "How long any wait for peers may take before it is a TimeoutError.",
      parse_time<&Config::timeout, 10>, print_time<&Config::timeout>},
     {"KOLO_STALL_WARNING", "0 to 168h",
      "How long a wait may take before a warning names its tensors and the missing ranks. 0: never.",
      parse_time<&Config::stall_warning, 0>, print_time<&Config::stall_warning>},
     {"KOLO_MONITOR", "off, on", "Whether a thread of each rank watches over the others, on all hosts.",
-     parse_enum<&Config::monitor, kSwitch>, print_enum<&Config::monitor, kSwitch>},
+     parse_enum<&Config::monitor, kSwitch>, print_enum<&Config::monitor, kSwitch>, true},
     {"KOLO_MONITOR_TIMEOUT", "0, 100ms to 168h",
      "How long a rank may be silent (stopped, cut off) before it counts as lost. 0: for ever.", parse_silence,
      print_time<&Config::monitor_timeout>},
@@ -164,11 +164,11 @@ constexpr ConfigRow kRows[] = {
     {"KOLO_RING_SEGMENT_BYTES", "1K to 1G",
      "Segment of the ring over a network: below Open MPI's eager limit for TCP, so that both directions of a link run "
      "at once.",
-     parse_size<&Config::ring_segment_bytes, kKiB, kGiB>, print_size<&Config::ring_segment_bytes>},
+     parse_size<&Config::ring_segment_bytes, kKiB, kGiB>, print_size<&Config::ring_segment_bytes>, true},
     {"KOLO_COST_MODEL", "fixed, measured",
      "What an algorithm is chosen by: constants of the library, so that runs repeat bit for bit (fixed), or what "
      "the links show when a Context is made (measured).",
-     parse_enum<&Config::cost_model, kCostModels>, print_enum<&Config::cost_model, kCostModels>},
+     parse_enum<&Config::cost_model, kCostModels>, print_enum<&Config::cost_model, kCostModels>, true},
     {"KOLO_DEVICE_REDUCTION", "auto, nccl, host, hierarchical, mixed", kDeviceReductionMeaning,
      parse_enum<&Config::device_reduction, kDeviceReductions>,
      print_enum<&Config::device_reduction, kDeviceReductions>},
@@ -182,7 +182,7 @@ constexpr ConfigRow kRows[] = {
      parse_int<&Config::nccl_max_ctas, 0, 64>, print_int<&Config::nccl_max_ctas>},
     {"KOLO_NCCL_REGISTRATION", "auto, window, buffer, off", kNcclRegistrationMeaning,
      parse_enum<&Config::nccl_registration, kNcclRegistrations>,
-     print_enum<&Config::nccl_registration, kNcclRegistrations>},
+     print_enum<&Config::nccl_registration, kNcclRegistrations>, true},
     {"KOLO_STREAM_PRIORITY", "high, normal",
      "Of the stream in which gradients are packed and reduced on a GPU. high: its kernels are the next to get free "
      "multiprocessors, so that the exchange begins at once; normal: they wait their turn.",
@@ -276,8 +276,9 @@ std::vector<ConfigVariable> describe(const Config& config) {
   const Config defaults;
   std::vector<ConfigVariable> variables;
   for (const runtime::ConfigRow& row : runtime::config_rows()) {
-    variables.push_back({std::string(row.name), row.print(defaults), std::string(row.range), std::string(row.meaning),
-                         row.print(config)});
+    const std::string_view same = row.same_on_all ? " The same on all ranks." : "";
+    variables.push_back({std::string(row.name), row.print(defaults), std::string(row.range),
+                         std::string(row.meaning) + std::string(same), row.print(config)});
   }
   return variables;
 }

@@ -18,6 +18,7 @@ struct ConfigRow {
   bool (*parse)(std::string_view text, Config& config);
   // The field as text that parse() reads back to the same value.
   std::string (*print)(const Config& config);
+  bool same_on_all = false;  // ranks that differ would not do the same: agree_on_settings() finds them
 };
 
 [[nodiscard]] std::span<const ConfigRow> config_rows();

@@ -10,6 +10,7 @@
 #include "cluster/mpi_exit.h"
 #include "comm/select.h"
 #include "kolo/error.h"
+#include "runtime/agree_on_settings.h"
 #include "runtime/config_table.h"
 #include "runtime/context_parts.h"
 
@@ -58,6 +59,7 @@ std::unique_ptr<Context::Parts> runtime::make_process_parts(Config config,
                                                             std::unique_ptr<cluster::Bootstrap> bootstrap,
                                                             const void* mpi_comm) {
   auto parts = make_parts(std::move(config), std::move(bootstrap));
+  agree_on_settings(*parts->bootstrap, parts->config);
   parts->watch = make_watch(*parts->bootstrap, parts->config, parts->logger);
   if (parts->watch) {
     parts->bootstrap->set_while_waiting([monitor = &parts->watch->monitor()] { monitor->liveness().require_whole(); });
@@ -170,7 +172,10 @@ void Context::Parts::measure_costs() {
   user_wires.measuring = {};
 }
 
-Context::Context(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) { parts_->start(); }
+Context::Context(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {
+  parts_->start();
+  if (!parts_->bootstrap->of_threads()) cluster::note_open_group();
+}
 
 // Threads that wait for a Work hold the engine, which uses what Parts own; all Works have ended when it has stopped.
 Context::~Context() {
@@ -189,6 +194,7 @@ void Context::shutdown() {
   parts_->engine->stop();
   if (parts_->watch) parts_->watch->stop();
   if (parts_->bootstrap->of_threads() || std::exchange(parts_->ended, true)) return;
+  cluster::note_closed_group();
   if (parts_->engine->has_failed()) {
     cluster::note_failed_group();
   } else {

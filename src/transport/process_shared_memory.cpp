@@ -13,6 +13,7 @@
 // have open (ulimit -n).
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -173,10 +174,21 @@ class ProcessSharedMemory final : public SharedMemory {
   // reserve at the same time.
   [[nodiscard]] bool has_room(std::size_t bytes) const { return bytes <= available_() / peers_.size(); }
 
+  // Of ulimit -f, which counts for shared memory too: who goes beyond it gets a signal, and not an error.
+  static bool beyond_file_limit(off_t length) {
+    rlimit limit{};
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+           static_cast<rlim_t>(length) > limit.rlim_cur;
+  }
+
   // Reserved, not only promised: what is missing shows here and not as SIGBUS later.
   static base::UniqueFd reserve(std::size_t bytes, int& error) {
     base::UniqueFd memory(memfd_create("kolo", MFD_CLOEXEC));
     const auto length = static_cast<off_t>(mapped_length(bytes));
+    if (memory && beyond_file_limit(length)) {
+      error = EFBIG;
+      return {};
+    }
     if (!memory || ftruncate(memory.get(), length) != 0) {
       error = errno;
       return {};

@@ -254,6 +254,7 @@ def one_host(program, mpirun):
     return [
         run("killed, by name", dies, launch, 4, "kill", [2], "named"),
         run("ends without a word, rounds", dies, launch, 3, "exit", [0], "rounds"),
+        run("calls exit() within its Context, rounds", dies, launch, 3, "orderly_exit", [1], "rounds"),
         run("one of two", dies, launch, 2, "kill", [0], "rounds"),
         run("one after the other", dies, launch, 4, "kill", [0, 1], "communicator"),
         run("stopped, and ended by its host", stops, launch, 4, 1, "rounds", True),

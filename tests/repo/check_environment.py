@@ -10,7 +10,7 @@ ENVIRONMENT = "src/base/environment.cpp"
 PRINTS = re.compile(r"\bstd::(cout|cerr|clog)\b|\b(std::)?(printf|puts|putchar|fprintf|fputs)\s*\(")
 ENDS = re.compile(r"\b(std::)?(_?exit|abort|_Exit|quick_exit|terminate)\s*\(")
 # Where a process that is exiting is ended because MPI_Finalize does not end.
-ENDING = "src/cluster/mpi_exit.cpp"
+ENDING = "src/cluster/exit_limit.cpp"
 READS = re.compile(r"\b(std::|::)?(secure_)?(getenv|setenv|putenv|unsetenv)\s*\(|\benviron\b")
 
 

@@ -37,6 +37,7 @@ TEST(RunJob, TheFirstFailureCounts) {
   Job job = all_running(3);
   job.ended(1, {How::exited, 3}, kBegin + 1s);
   EXPECT_TRUE(job.failed());
+  job.ending();
   job.ended(0, {How::signalled, SIGTERM}, kBegin + 2s);
   job.ended(2, {How::exited, 0}, kBegin + 2s);
   EXPECT_EQ(job.status(), 3);
@@ -67,8 +68,24 @@ TEST(RunJob, WhoWasToldOfAFailureHasNotFailedFirst) {
 TEST(RunJob, WhoWasEndedForAFailureHasNotFailedFirst) {
   Job job = all_running(2);
   job.ended(0, {How::exited, 4, true}, kBegin + 1s);
+  job.ending();
   job.ended(1, {How::signalled, SIGTERM}, kBegin + 2s);
   EXPECT_EQ(job.status(), 4);
+}
+
+// Its peers give up a rank that does not answer, kill it, and end with what they were told: sooner than word of the
+// killed one comes.
+TEST(RunJob, WhoWasKilledBeforeTheJobWasEndedHasFailedFirst) {
+  Job job = all_running(3);
+  job.ended(1, {How::exited, 3, true}, kBegin + 1s);
+  job.ended(2, {How::signalled, SIGKILL}, kBegin + 1s);
+  job.ending();
+  job.ended(0, {How::signalled, SIGTERM}, kBegin + 2s);
+  EXPECT_EQ(job.status(), 137);
+  const auto lines = job.summary(kBegin + 2s);
+  EXPECT_EQ(lines.at(1), "rank 2 on h2: killed by SIGKILL, after 1.0 s");
+  EXPECT_EQ(lines.at(2), "rank 1 on h1: exit status 3, after 1.0 s, told that another rank had failed");
+  EXPECT_EQ(lines.at(3), "rank 0 on h0: killed by SIGTERM, after 2.0 s, when the job was ended");
 }
 
 TEST(RunJob, SomebodyHasFailedFirstEvenIfAllWereTold) {

@@ -1,0 +1,53 @@
+#include "cluster/exit_limit.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <future>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+namespace kolo::cluster {
+namespace {
+
+constexpr std::chrono::milliseconds kFlushLimit{1000};
+
+// What is buffered goes out, unless whoever reads it, or another thread that holds a stream, keeps it from that.
+void flush_if_possible() {
+  const auto flushed = std::make_shared<std::promise<void>>();
+  std::future<void> done = flushed->get_future();
+  std::thread([flushed] {
+    std::fflush(nullptr);
+    flushed->set_value();
+  }).detach();
+  done.wait_for(kFlushLimit);
+}
+
+}  // namespace
+
+ExitLimit::ExitLimit(std::chrono::milliseconds limit, int status, std::string why)
+    : why_(std::move(why)), thread_([this, limit, status] { watch(limit, status); }) {}
+
+ExitLimit::~ExitLimit() {
+  {
+    const std::lock_guard lock(lock_);
+    over_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+void ExitLimit::watch(std::chrono::milliseconds limit, int status) noexcept {
+  std::unique_lock lock(lock_);
+  if (changed_.wait_for(lock, limit, [this] { return over_; })) return;
+  lock.unlock();
+  if (!why_.empty()) static_cast<void>(!write(STDERR_FILENO, why_.data(), why_.size()));
+  try {
+    flush_if_possible();
+  } catch (const std::system_error&) {  // no thread for it
+  }
+  _exit(status);
+}
+
+}  // namespace kolo::cluster

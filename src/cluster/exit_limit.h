@@ -1,0 +1,29 @@
+#pragma once
+// A deadline for a call that has none and cannot be given up: MPI_Init and MPI_Finalize wait for every rank.
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace kolo::cluster {
+
+// Ends the process with `status` where it does not get past what is done while this lives, after a line on stderr that
+// says `why` (none if empty). Throws std::system_error where no thread can be had.
+class ExitLimit {
+ public:
+  ExitLimit(std::chrono::milliseconds limit, int status, std::string why = {});
+  ExitLimit(const ExitLimit&) = delete;
+  ~ExitLimit();
+
+ private:
+  void watch(std::chrono::milliseconds limit, int status) noexcept;
+
+  std::string why_;
+  std::mutex lock_;
+  std::condition_variable changed_;
+  bool over_ = false;
+  std::thread thread_;
+};
+
+}  // namespace kolo::cluster
