@@ -32,7 +32,10 @@ std::vector<std::string> sorted_names(const fs::path& folder, bool (*accept)(con
   std::vector<std::string> names;
   std::error_code error;
   fs::directory_iterator entries(folder, error);
-  if (error) throw UsageError("cannot list " + folder.string() + ": " + error.message());
+  if (error) {
+    throw UsageError("cannot list " + folder.string() + ": " + error.message() +
+                     "; images are expected in folders of classes, as train/<class>/*.JPEG");
+  }
   for (const fs::directory_entry& entry : entries) {
     if (accept(entry)) names.push_back(entry.path().filename().string());
   }

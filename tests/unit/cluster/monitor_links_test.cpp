@@ -11,6 +11,7 @@
 
 #include "base/deadline.h"
 #include "cluster/listener.h"
+#include "kolo/error.h"
 
 namespace kolo::cluster {
 namespace {
@@ -345,6 +346,25 @@ TEST_F(LinksTest, WithoutDescriptorsTheListenerRestsAndRecovers) {
   EXPECT_EQ(entries.size(), 1U);  // the connection, and not the listener, which would be ready again at once
   say(caller, frame(Greeting{token(4), 0, 1}));
   EXPECT_TRUE(hung_up(caller));
+}
+
+TEST_F(LinksTest, WithoutDescriptorsNobodyElseIsHeldToBlame) {
+  make_ends(2, 50ms);
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  rlimit none = before;
+  none.rlim_cur = 3;
+  setrlimit(RLIMIT_NOFILE, &none);
+  std::string told;
+  try {
+    end(0).links.call(1);
+    pump_until([] { return false; });
+  } catch (const BackendError& error) {
+    told = error.what();
+  }
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(told, "no socket for a connection to rank 1: Too many open files");
+  EXPECT_TRUE(end(0).failures.empty());
 }
 
 }  // namespace

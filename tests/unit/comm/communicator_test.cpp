@@ -39,6 +39,16 @@ TEST(Drive, TimeoutNamesOperationAndMissingRanks) {
   }
 }
 
+TEST(Drive, BuffersThatNobodyCouldHaveAreRefused) {
+  FakeCommunicator communicator({});
+  constexpr std::size_t kMost = ~std::size_t{0};
+  for (const auto& sizes : {std::vector<std::size_t>{kMost}, {kMost / 2 + 1, kMost / 2 + 1}, {kMost - 5000, 6000}}) {
+    EXPECT_THROW((void)communicator.allocate(sizes, 60s), UsageError);
+  }
+  EXPECT_THROW((void)communicator.allocate(std::vector<std::size_t>{kMost / 4}, 60s), BackendError);  // only too much
+  EXPECT_EQ(communicator.allocate(std::vector<std::size_t>{0, 10}, 60s).back()->data().size(), 10U);
+}
+
 TEST(Drive, ErrorsComeOut) {
   FakeScript script;
   script.fail_advance = 1;
