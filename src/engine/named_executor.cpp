@@ -14,9 +14,9 @@ namespace kolo::engine {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
-// On Intel's processors results of more bytes than a core keeps near itself are copied to their callers past its
-// caches: the first of them would be pushed out by the last in any case, and a line that is written whole need not be
-// read before. On others one core stores faster through them.
+// On Intel's processors and Zen 4 results of more bytes than a core keeps near itself are copied to their callers past
+// its caches: the first of them would be pushed out by the last in any case, and a line that is written whole need not
+// be read before. On Zen 5 one core stores faster through them.
 constexpr std::size_t kCopiedThroughCaches = std::size_t{4} << 20;
 
 std::size_t bytes_of(const Request& request) { return payload_bytes(signature_of(request)); }
@@ -182,7 +182,8 @@ void NamedExecutor::start_allgather(Running& running, const Item& item) {
 void NamedExecutor::complete_allreduce(Running& running) {
   const auto memory = running.slab->buffer->data();
   const auto& last = running.pending.back().request;
-  const bool past_caches = kernels::on_intel() && running.offsets.back() + bytes_of(last) > kCopiedThroughCaches;
+  const bool past_caches =
+      (kernels::on_intel() || kernels::on_zen4()) && running.offsets.back() + bytes_of(last) > kCopiedThroughCaches;
   for (std::size_t i = 0; i < running.pending.size(); ++i) {
     auto& [request, work] = running.pending[i];
     const auto result = memory.subspan(running.offsets[i], bytes_of(request));
