@@ -45,7 +45,9 @@ TEST(Drive, BuffersThatNobodyCouldHaveAreRefused) {
   for (const auto& sizes : {std::vector<std::size_t>{kMost}, {kMost / 2 + 1, kMost / 2 + 1}, {kMost - 5000, 6000}}) {
     EXPECT_THROW((void)communicator.allocate(sizes, 60s), UsageError);
   }
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their own allocators end the program instead
   EXPECT_THROW((void)communicator.allocate(std::vector<std::size_t>{kMost / 4}, 60s), BackendError);  // only too much
+#endif
   EXPECT_EQ(communicator.allocate(std::vector<std::size_t>{0, 10}, 60s).back()->data().size(), 10U);
 }
 
