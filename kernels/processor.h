@@ -7,9 +7,8 @@ namespace kolo::kernels {
 //     fifth slower on Zen 4; faster on Zen 5
 //   a peer's private memory read by the kernel: faster on Intel's from 1 MiB on; on Zen 4 not measured; half as fast as
 //     through lanes on Zen 5
-//   copies past the caches by one core: a third faster on Intel's; a seventh to a third faster on Zen 4; two fifths
-//   slower
-//     on Zen 5
+//   copies past the caches by one core: a third faster on Intel's; faster on Zen 4 (a tenth of the whole operation, or
+//     more); two fifths slower on Zen 5
 [[nodiscard]] bool on_intel() noexcept;
 [[nodiscard]] bool on_zen4() noexcept;
 
