@@ -8,6 +8,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/start_thread.h"
+
 namespace kolo::cluster {
 namespace {
 
@@ -27,7 +29,8 @@ void flush_if_possible() {
 }  // namespace
 
 ExitLimit::ExitLimit(std::chrono::milliseconds limit, int status, std::string why)
-    : why_(std::move(why)), thread_([this, limit, status] { watch(limit, status); }) {}
+    : why_(std::move(why)),
+      thread_(base::start_thread("a limit of MPI", [this, limit, status] { watch(limit, status); })) {}
 
 ExitLimit::~ExitLimit() {
   {

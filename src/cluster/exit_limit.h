@@ -9,7 +9,7 @@
 namespace kolo::cluster {
 
 // Ends the process with `status` where it does not get past what is done while this lives, after a line on stderr that
-// says `why` (none if empty). Throws std::system_error where no thread can be had.
+// says `why` (none if empty). Throws BackendError where no thread can be had.
 class ExitLimit {
  public:
   ExitLimit(std::chrono::milliseconds limit, int status, std::string why = {});

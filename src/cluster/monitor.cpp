@@ -83,9 +83,10 @@ Monitor::~Monitor() { stop(); }
 
 void Monitor::wait_for_neighbours(std::chrono::milliseconds timeout) {
   std::unique_lock lock(lock_);
-  const auto over = [this] { return outside_.connected || outside_.fate != Fate::whole || outside_.out(); };
+  const auto broken = [this] { return outside_.fate != Fate::whole || !outside_.ended.empty(); };
+  const auto over = [&] { return outside_.connected || broken(); };
   const bool in_time = told_.wait_for(lock, timeout, over);
-  if (outside_.fate != Fate::whole || outside_.out()) liveness_.require_whole();
+  if (broken()) liveness_.require_whole();
   if (!in_time) {
     throw TimeoutError(neighbours_, "the monitor of rank " + std::to_string(self()) + " has no connection to all of " +
                                         text_of(neighbours_) +

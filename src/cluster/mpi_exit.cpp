@@ -6,10 +6,10 @@
 #include <atomic>
 #include <cstdlib>
 #include <optional>
-#include <system_error>
 
 #include "cluster/exit_limit.h"
 #include "cluster/mpi_runtime.h"
+#include "kolo/error.h"
 
 namespace kolo::cluster {
 namespace {
@@ -42,7 +42,7 @@ void finalize(int status, void* /*unused*/) noexcept {
   if (status != 0 || state().failed) {
     try {
       limit.emplace(state().limit.load(), status);
-    } catch (const std::system_error&) {  // no thread: rather no MPI_Finalize than one for ever
+    } catch (const BackendError&) {  // no thread: rather no MPI_Finalize than one for ever
       return;
     }
   }

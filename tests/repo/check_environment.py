@@ -9,7 +9,7 @@ ENVIRONMENT = "src/base/environment.cpp"
 # Where log lines end up when the program gives no sink of its own.
 PRINTS = re.compile(r"\bstd::(cout|cerr|clog)\b|\b(std::)?(printf|puts|putchar|fprintf|fputs)\s*\(")
 ENDS = re.compile(r"\b(std::)?(_?exit|abort|_Exit|quick_exit|terminate)\s*\(")
-# Where a process that is exiting is ended because MPI_Finalize does not end.
+# Where a process is ended because MPI_Init or MPI_Finalize does not.
 ENDING = "src/cluster/exit_limit.cpp"
 READS = re.compile(r"\b(std::|::)?(secure_)?(getenv|setenv|putenv|unsetenv)\s*\(|\benviron\b")
 
