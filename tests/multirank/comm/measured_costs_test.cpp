@@ -2,6 +2,8 @@
 // between ranks is a hang.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -46,9 +48,10 @@ struct Group {
     made.whole.tag_count = 256;
     made.whole.timeout = timeout;
     made.hosts = hosts;
-    return comm::measure_costs(made, memory[r], kToLargest);
+    return comm::measure_costs(made, memory[r], ways);
   }
   Hosts hosts;
+  comm::WaysMeasured ways = kToLargest;
   int size = 0;
   std::vector<std::vector<float>> memory;                        // outlives the transports
   std::vector<std::unique_ptr<transport::SharedMemory>> shared;  // of a host's ranks; null where there is one
@@ -111,28 +114,38 @@ TEST_P(MeasuredCosts, CorrectWhatTheModelSaysOfEachWay) {
   }
 }
 
-// What there is none of keeps its fixed value; the rest is a time.
+// What there is none of keeps its fixed value; the rest is a time. A time can by chance be the fixed value to the
+// nanosecond (a meeting of two ranks takes about the 0.3 us that are fixed), so several measurements are looked at.
 TEST_P(MeasuredCosts, AreOfTheLinksThereAre) {
   Group group(GetParam());
-  comm::CostConstants seen;
+  group.ways.largest_bytes = 8;
+  std::array<comm::CostConstants, 4> seen;
   run_ranks(group.size, [&](int rank) {
-    const comm::CostConstants mine = group.measure(rank).constants;
-    if (rank == 0) seen = mine;
+    for (comm::CostConstants& one : seen) {
+      const comm::CostConstants mine = group.measure(rank).constants;
+      if (rank == 0) one = mine;
+    }
   });
   const comm::CostConstants fixed = comm::fixed_costs();
+  const auto measured = [&](const auto& constant) {
+    return std::any_of(seen.begin(), seen.end(), [&](const auto& one) { return constant(one) != constant(fixed); });
+  };
   bool crowded = false;
   for (const auto& host : group.hosts) crowded = crowded || host.size() > 1;
-  EXPECT_EQ(seen.network.beta_us == fixed.network.beta_us, group.hosts.size() == 1);
-  EXPECT_EQ(seen.host.beta_us == fixed.host.beta_us, !crowded);
-  EXPECT_EQ(seen.sync_us == fixed.sync_us, !crowded);
-  EXPECT_NE(seen.gamma_us, fixed.gamma_us);
-  for (const double value :
-       {seen.network.alpha_us, seen.network.beta_us, seen.host.alpha_us, seen.host.beta_us, seen.sync_us}) {
-    EXPECT_GT(value, 0);
-    EXPECT_LT(value, 1e6);
+  using Constants = comm::CostConstants;
+  EXPECT_EQ(measured([](const Constants& one) { return one.network.beta_us; }), group.hosts.size() > 1);
+  EXPECT_EQ(measured([](const Constants& one) { return one.host.beta_us; }), crowded);
+  EXPECT_EQ(measured([](const Constants& one) { return one.sync_us; }), crowded);
+  EXPECT_TRUE(measured([](const Constants& one) { return one.gamma_us; }));
+  for (const Constants& one : seen) {
+    for (const double value :
+         {one.network.alpha_us, one.network.beta_us, one.host.alpha_us, one.host.beta_us, one.sync_us}) {
+      EXPECT_GT(value, 0);
+      EXPECT_LT(value, 1e6);
+    }
+    EXPECT_GE(one.whole_factor, 1);
+    EXPECT_GE(one.partner_factor, 1);
   }
-  EXPECT_GE(seen.whole_factor, 1);
-  EXPECT_GE(seen.partner_factor, 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Groups, MeasuredCosts,
