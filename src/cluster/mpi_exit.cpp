@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <optional>
+#include <string>
 
 #include "cluster/exit_limit.h"
 #include "cluster/mpi_runtime.h"
@@ -34,6 +35,13 @@ Exit& state() {
   return *the_one;
 }
 
+std::string text_of_no_finalize(milliseconds limit, int status) {
+  return "kolo: process " + std::to_string(getpid()) + ": MPI_Finalize has not come back within " +
+         std::to_string(limit.count()) +
+         " ms (KOLO_TIMEOUT, and at least 2 s): a rank of the job does not come to it; this one ends with status " +
+         std::to_string(status) + "\n";
+}
+
 // A forked child has nothing to finalise.
 void finalize(int status, void* /*unused*/) noexcept {
   if (state().skip || getpid() != state().process || !mpi_usable()) return;
@@ -41,7 +49,8 @@ void finalize(int status, void* /*unused*/) noexcept {
   std::optional<ExitLimit> limit;
   if (status != 0 || state().failed) {
     try {
-      limit.emplace(state().limit.load(), status);
+      const milliseconds longest = state().limit;
+      limit.emplace(longest, status, text_of_no_finalize(longest, status));
     } catch (const BackendError&) {  // no thread: rather no MPI_Finalize than one for ever
       return;
     }

@@ -144,6 +144,7 @@ def idles(launch, ranks, victim, what, how="idle"):
         if rank != victim:
             process = int(job.wait_for(rf"^rank {rank}: error: process (\d+): .*\brank {victim}\b")[0].group(1))
             assert ends(process, SHORT + SOON / 1000), f"rank {rank} does not end"
+            job.wait_for(rf"\bprocess {process}: MPI_Finalize has not come back within \d+ ms")
     os.kill(idle, signal.SIGKILL)
     return job, []
 
