@@ -30,9 +30,11 @@ struct NetworkParts {
                                                               const AllreduceOptions& options);
 [[nodiscard]] std::unique_ptr<Operation> start_halving_doubling_allreduce(const NetworkParts& parts,
                                                                           const AllreduceOptions& options);
-// For small messages: each is sent whole, flags and data together, whatever segment_bytes says.
+// For small messages: each is sent whole, flags and data together, whatever segment_bytes says. The first `halvings`
+// rounds, equal on all ranks, halve what is sent; the same bits come of it.
 [[nodiscard]] std::unique_ptr<Operation> start_recursive_doubling_allreduce(const NetworkParts& parts,
-                                                                            const AllreduceOptions& options);
+                                                                            const AllreduceOptions& options,
+                                                                            int halvings);
 
 [[nodiscard]] std::unique_ptr<Operation> start_ring_allgather(const NetworkParts& parts,
                                                               const AllgatherOptions& options);

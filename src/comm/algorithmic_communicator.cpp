@@ -83,7 +83,7 @@ class AlgorithmicCommunicator final : public GroupCommunicator {
       case Way::halving_doubling:
         return begun(start_halving_doubling_allreduce(network_parts(), options));
       case Way::recursive_doubling:
-        return begun(start_recursive_doubling_allreduce(network_parts(), options));
+        return begun(start_recursive_doubling_allreduce(network_parts(), options, chooser_.halvings(options)));
       case Way::hierarchical:
         break;
     }

@@ -6,7 +6,9 @@
 //   ring                  max(2 (p-1) B beta + alpha, 2 (p-1) (alpha + min(B, S) beta)) + (p-1) B gamma
 //   halving, doubling     2 d alpha + 2 (p-1) B beta f + (p-1) B gamma
 //   tree                  2 d alpha + 2 (2d-1) s beta + T (1 - s/share) beta f + N gamma
-//   recursive doubling    r (alpha + N beta w + N gamma)
+//   recursive doubling    r (alpha + N beta w + N gamma) where it halves nothing; a round that halves is two, of half
+//   the
+//                         bytes, and halves those of all rounds after it
 //   in place              2 sync + N gamma
 //   lanes                 k sync + N (p+1)/2 gamma
 //   sliced lanes          2 k sync + 3 N gamma
@@ -122,22 +124,29 @@ double tree_cost(double bytes, const Surroundings& at, const CostConstants& cons
   return path.us();
 }
 
-double recursive_doubling_cost(double bytes, const Surroundings& at, const CostConstants& constants) {
+double recursive_doubling_cost(double bytes, int halvings, const Surroundings& at, const CostConstants& constants) {
   const int full = static_cast<int>(std::bit_floor(static_cast<unsigned>(at.size)));
   const int segments = at.size == 2 ? 3 : 1;  // what goes both ways at once without a pause: nobody else is waited for
-  const double factor = bytes > static_cast<double>(segments * at.segment_bytes) ? constants.whole_factor : 1;
+  const auto busy = [&](double message) {
+    const bool whole = message > static_cast<double>(segments * at.segment_bytes);
+    return (whole ? constants.whole_factor : 1) * message;
+  };
   Path path(at, constants);
+  double kept = bytes;
   for (int distance = 1; distance < full; distance *= 2) {
+    const bool halves = halvings-- > 0;
+    if (halves) kept /= 2;
+    const int ways = halves ? 2 : 1;  // what is halved comes back
     const bool inside = at.hosts == 1 || distance < at.ranks_per_host();
-    path.rounds(1, inside ? 0 : 1);
-    path.bytes(factor * bytes, inside ? 0 : at.ranks_per_host());
+    path.rounds(ways, inside ? 0 : ways);
+    path.bytes(ways * busy(kept), inside ? 0 : at.ranks_per_host());
+    path.reduced(kept);
   }
   if (full != at.size) {
     path.rounds(2, at.hosts == at.size ? 2 : 0);
-    path.bytes(2 * factor * bytes, path.crossing(1));
+    path.bytes(2 * busy(bytes), path.crossing(1));
     path.reduced(bytes);
   }
-  path.reduced(bytes * ceil_log2(full));
   return path.us();
 }
 
@@ -234,7 +243,7 @@ double cost_us(Way way, const Load& load, const Surroundings& surroundings, cons
     case Way::halving_doubling:
       return flags.us() + halving_doubling_cost(bytes, surroundings, constants);
     case Way::recursive_doubling:  // flags are part of its messages
-      return recursive_doubling_cost(bytes, surroundings, constants);
+      return recursive_doubling_cost(bytes, halvings_of(load.bytes, surroundings, constants), surroundings, constants);
     case Way::hierarchical:
       return hierarchical_cost(load, surroundings, constants);
     case Way::alone:
@@ -242,6 +251,18 @@ double cost_us(Way way, const Load& load, const Surroundings& surroundings, cons
     default:
       return direct_cost(way, bytes, surroundings, constants);
   }
+}
+
+int halvings_of(std::size_t bytes, const Surroundings& surroundings, const CostConstants& constants) {
+  const auto us = [&](int halvings) {
+    return recursive_doubling_cost(static_cast<double>(bytes), halvings, surroundings, constants);
+  };
+  const int rounds = static_cast<int>(std::bit_width(static_cast<unsigned>(surroundings.size))) - 1;
+  int best = 0;
+  for (int halvings = 1; halvings < rounds; ++halvings) {  // halving in the last one saves nothing
+    if (us(halvings) < us(best)) best = halvings;
+  }
+  return best;
 }
 
 // Segments are passed on as they come; the first one has to take every hop. In a tree every rank but the root sends a

@@ -66,6 +66,8 @@ struct Load {
 // REQUIRES: a group of two and more, and a way that can be had there.
 [[nodiscard]] double cost_us(Way way, const Load& load, const Surroundings& surroundings,
                              const CostConstants& constants);
+// How many rounds of recursive doubling should halve `bytes`.
+[[nodiscard]] int halvings_of(std::size_t bytes, const Surroundings& surroundings, const CostConstants& constants);
 [[nodiscard]] double cost_us(Spread spread, std::size_t bytes, const Surroundings& surroundings,
                              const CostConstants& constants);
 // The group that each of a host's ranks works in, across the hosts, when the work is done hierarchically.

@@ -154,6 +154,8 @@ Way Chooser::way(const AllreduceOptions& options) const {
 
 std::string Chooser::words(const AllreduceOptions& options, const Priced& chosen) const {
   std::string text(name_of(chosen.way));
+  const int halvings = chosen.way == Way::recursive_doubling ? this->halvings(options) : 0;
+  if (halvings > 0) text += " with " + std::to_string(halvings) + (halvings == 1 ? " halving" : " halvings");
   text += options.algorithm == Algorithm::automatic ? ", " : " (asked for), ";
   text += time_of(chosen.us) + " expected";
   const Priced second = cheapest(load_of(options), chosen.way);
@@ -174,6 +176,10 @@ Selection Chooser::select(const AllreduceOptions& options) const {
   choice.reason =
       chosen == Way::alone ? "a group of one rank: nothing to exchange" : words(options, {chosen, choice.predicted_us});
   return {chosen, std::move(choice)};
+}
+
+int Chooser::halvings(const AllreduceOptions& options) const {
+  return halvings_of(load_of(options).bytes, surroundings_, constants_);
 }
 
 Spread Chooser::spread(std::size_t bytes) const {

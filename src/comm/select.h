@@ -27,6 +27,8 @@ class Chooser {
   // The same with the words: what is chosen, what it should take, what comes next.
   [[nodiscard]] Selection select(const AllreduceOptions& options) const;
   [[nodiscard]] Spread spread(std::size_t bytes) const;
+  // Rounds that halve, for recursive doubling.
+  [[nodiscard]] int halvings(const AllreduceOptions& options) const;
   [[nodiscard]] const Surroundings& surroundings() const noexcept { return surroundings_; }
 
  private:

@@ -16,34 +16,60 @@ namespace {
 using kolo::test::contribution;
 using kolo::test::reduction;
 
+using Start = std::unique_ptr<Operation> (*)(const NetworkParts&, const AllreduceOptions&);
+
 struct Subject {
   const char* name;
-  std::unique_ptr<Operation> (*start)(const NetworkParts&, const AllreduceOptions&);
+  Start start;
 };
 constexpr Subject kSubjects[] = {{"ring", start_ring_allreduce},
                                  {"tree", start_tree_allreduce},
                                  {"halving_doubling", start_halving_doubling_allreduce},
-                                 {"recursive_doubling", start_recursive_doubling_allreduce}};
+                                 {"recursive_doubling", start_recursive_doubling<0>},
+                                 {"recursive_doubling_1_halving", start_recursive_doubling<1>},
+                                 {"recursive_doubling_3_halvings", start_recursive_doubling<3>}};
 constexpr DType kTypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8,
                             DType::u8,  DType::i16, DType::i32, DType::i64,  DType::boolean};
 constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max, ReduceOp::product};
 constexpr std::size_t kLong = kolo::test::fewer_sanitized(std::size_t{300'007}, 130'007);
 constexpr int kSizes[] = {2, 3, 4, 5, 6, 7, 8, 9, 16};
 
+using Words = std::vector<std::vector<std::uint64_t>>;
+
+// Every rank's data after an allreduce of `data`.
+std::vector<std::vector<std::byte>> reduced_by(Start start, Network& network, std::vector<std::vector<std::byte>> data,
+                                               AllreduceOptions options, Words* words = nullptr) {
+  network.run([&](const NetworkParts& parts) {
+    const auto rank = static_cast<std::size_t>(parts.group->rank());
+    options.data = data[rank].data();
+    options.count = data[rank].size() / size_of(options.dtype);
+    if (words != nullptr) options.flags.words = (*words)[rank];
+    return start(parts, options);
+  });
+  return data;
+}
+
+// Every rank's, and their sum.
+std::vector<std::vector<std::byte>> random_floats(int size, std::size_t count, std::vector<double>& sum) {
+  std::mt19937_64 random(static_cast<std::uint64_t>(size));
+  std::uniform_real_distribution<float> spread(-1, 1);
+  std::vector<std::vector<std::byte>> data(static_cast<std::size_t>(size), std::vector<std::byte>(4 * count));
+  sum.assign(count, 0.0);
+  for (auto& own : data) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const float value = spread(random);
+      sum[i] += value;
+      std::memcpy(own.data() + 4 * i, &value, 4);
+    }
+  }
+  return data;
+}
+
 class NetworkAllreduce : public testing::TestWithParam<Subject> {
  protected:
-  // Every rank's data after an allreduce of `before`.
-  std::vector<std::vector<std::byte>> reduced(Network& network, std::vector<std::vector<std::byte>> data,
-                                              AllreduceOptions options,
-                                              std::vector<std::vector<std::uint64_t>>* words = nullptr) {
-    network.run([&](const NetworkParts& parts) {
-      const auto rank = static_cast<std::size_t>(parts.group->rank());
-      options.data = data[rank].data();
-      options.count = data[rank].size() / size_of(options.dtype);
-      if (words != nullptr) options.flags.words = (*words)[rank];
-      return GetParam().start(parts, options);
-    });
-    return data;
+  static std::vector<std::vector<std::byte>> reduced(Network& network, std::vector<std::vector<std::byte>> data,
+                                                     const AllreduceOptions& options, Words* words = nullptr) {
+    return reduced_by(GetParam().start, network, std::move(data), options, words);
   }
 
   static std::vector<std::vector<std::byte>> contributions(int size, const AllreduceOptions& options,
@@ -107,24 +133,25 @@ TEST_P(NetworkAllreduce, EqualBitsEverywhere) {
     Network network(size);
     network.segment_bytes = 512;
     constexpr std::size_t kCount = 2'111;
-    std::mt19937_64 random(static_cast<std::uint64_t>(size));
-    std::uniform_real_distribution<float> spread(-1, 1);
-    std::vector<std::vector<std::byte>> data(static_cast<std::size_t>(size), std::vector<std::byte>(4 * kCount));
-    std::vector<double> sum(kCount, 0.0);
-    for (auto& own : data) {
-      for (std::size_t i = 0; i < kCount; ++i) {
-        const float value = spread(random);
-        sum[i] += value;
-        std::memcpy(own.data() + 4 * i, &value, 4);
-      }
-    }
-    const auto results = reduced(network, data, {});
+    std::vector<double> sum;
+    const auto results = reduced(network, random_floats(size, kCount, sum), {});
     for (const auto& result : results) ASSERT_TRUE(result == results[0]) << size << " ranks";
     for (std::size_t i = 0; i < kCount; ++i) {
       float value = 0;
       std::memcpy(&value, results[0].data() + 4 * i, 4);
       ASSERT_NEAR(value, sum[i], 1e-5) << i;
     }
+  }
+}
+
+TEST(RecursiveDoubling, HasTheSameBitsHoweverOftenItHalves) {
+  for (const int size : kSizes) {
+    Network network(size);
+    std::vector<double> sum;
+    const auto data = random_floats(size, 2'111, sum);
+    const auto whole = reduced_by(start_recursive_doubling<0>, network, data, {});
+    EXPECT_TRUE(reduced_by(start_recursive_doubling<1>, network, data, {}) == whole) << size << " ranks";
+    EXPECT_TRUE(reduced_by(start_recursive_doubling<3>, network, data, {}) == whole) << size << " ranks";
   }
 }
 

@@ -111,4 +111,10 @@ class Network {
   std::mt19937_64 random_;
 };
 
+// Recursive doubling whose first rounds halve.
+template <int kHalvings>
+std::unique_ptr<Operation> start_recursive_doubling(const NetworkParts& parts, const AllreduceOptions& options) {
+  return start_recursive_doubling_allreduce(parts, options, kHalvings);
+}
+
 }  // namespace kolo::collectives::test

@@ -93,7 +93,7 @@ TEST(Traffic, TreeSendsTwiceTheDataAtMost) {
 TEST(Traffic, RecursiveDoublingCarriesTheFlagsInTheSameMessages) {
   for (const int size : kSizes) {
     Network network(size);
-    allreduce(network, start_recursive_doubling_allreduce, 400, 3);
+    allreduce(network, start_recursive_doubling<0>, 400, 3);
     const int full = static_cast<int>(std::bit_floor(static_cast<unsigned>(size)));
     const int surplus = size - full;
     for (Rank rank = 0; rank < size; ++rank) {
@@ -102,6 +102,31 @@ TEST(Traffic, RecursiveDoublingCarriesTheFlagsInTheSameMessages) {
       const std::size_t wanted = !folds ? doublings : rank % 2 == 0 ? 1 : doublings + 1;
       EXPECT_EQ(network.traffic(rank).messages, wanted) << rank << " of " << size;
       EXPECT_EQ(network.traffic(rank).bytes, wanted * (400 + 3 * 8));
+    }
+  }
+}
+
+// h rounds more, and what is halved in one is less in all that follow. The ranks that are folded send everything.
+TEST(Traffic, RecursiveDoublingSendsLessWhereItHalves) {
+  constexpr std::size_t kBytes = 64 * kCacheLine;
+  constexpr Start kHalving[] = {start_recursive_doubling<0>, start_recursive_doubling<1>, start_recursive_doubling<2>,
+                                start_recursive_doubling<3>};
+  for (const int size : kSizes) {
+    const auto full = std::bit_floor(static_cast<unsigned>(size));
+    const int surplus = size - static_cast<int>(full);
+    const auto doublings = static_cast<std::size_t>(std::bit_width(full) - 1);
+    for (std::size_t h = 0; h < std::max<std::size_t>(doublings, 1); ++h) {
+      Network network(size);
+      allreduce(network, kHalving[h], kBytes, 3);
+      const std::size_t kept = kBytes >> h;
+      for (Rank rank = 0; rank < size; ++rank) {
+        const bool folds = rank < 2 * surplus;
+        const bool gives = folds && rank % 2 == 0;
+        const std::size_t flags = gives ? 1 : doublings + (folds ? 1 : 0);
+        const std::size_t bytes = gives ? kBytes : 2 * (kBytes - kept) + (doublings - h) * kept + (folds ? kBytes : 0);
+        EXPECT_EQ(network.traffic(rank).messages, flags + (gives ? 0 : h)) << rank << " of " << size;
+        EXPECT_EQ(network.traffic(rank).bytes, bytes + flags * 3 * 8) << rank << " of " << size << ", h " << h;
+      }
     }
   }
 }

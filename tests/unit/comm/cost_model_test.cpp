@@ -54,6 +54,22 @@ TEST(CostModel, RecursiveDoubling) {
   EXPECT_NEAR(us(Way::recursive_doubling, 4000, hosts_of_one(2)), 100 + 2 * 40 + 0.4, 1e-9);
 }
 
+TEST(CostModel, RecursiveDoublingHalvesAsOftenAsThatIsCheaper) {
+  Surroundings at = hosts_of_one(8);
+  at.segment_bytes = 1 << 20;
+  const auto halvings = [&](std::size_t bytes) { return halvings_of(bytes, at, round_constants()); };
+  // 3 alpha + 3 N beta, or 4 alpha + 2 N beta from alpha/beta = 10,000 bytes on, or 5 alpha + 1.75 N beta from four
+  // times as many on.
+  EXPECT_EQ(halvings(9'000), 0);
+  EXPECT_EQ(halvings(11'000), 1);
+  EXPECT_EQ(halvings(39'000), 1);
+  EXPECT_EQ(halvings(41'000), 2);
+  EXPECT_EQ(halvings(1 << 30), 2);
+  EXPECT_NEAR(us(Way::recursive_doubling, 20'000, at), 4 * 100 + 2 * 200 + 3, 1e-9);
+  EXPECT_NEAR(us(Way::recursive_doubling, 80'000, at), 5 * 100 + 1.75 * 800 + 8, 1e-9);
+  EXPECT_EQ(halvings_of(1 << 30, hosts_of_one(3), round_constants()), 0);  // two ranks, and a third that is folded
+}
+
 TEST(CostModel, Tree) {
   // 4 ranks, depth 2, one share that is one segment: 4 messages, 6 times the segment.
   Surroundings at = hosts_of_one(4);
@@ -85,8 +101,10 @@ TEST(CostModel, AHostsLinkCarriesWhatItsRanksSend) {
   const Surroundings at{.size = 4, .hosts = 2, .segment_bytes = 100'000};
   // Ring: half of the hops are between hosts, one rank of a host sends on each; blocks of 10,000.
   EXPECT_NEAR(us(Way::ring, 40'000, at), 6 * (55 + 100) + 3, 1e-9);
-  // Doubling: the first round is inside, in the second both ranks of a host send 40,000.
-  EXPECT_NEAR(us(Way::recursive_doubling, 40'000, at), 10 + 40 + 100 + 800 + 8, 1e-9);
+  // Doubling: the first round is inside, in the second both ranks of a host send what they keep: 400 bytes, or, where
+  // the first one halves, 20,000.
+  EXPECT_NEAR(us(Way::recursive_doubling, 400, at), 10 + 0.4 + 100 + 8 + 0.08, 1e-9);
+  EXPECT_NEAR(us(Way::recursive_doubling, 40'000, at), 2 * (10 + 20) + 100 + 400 + 4, 1e-9);
   // Halving: 20,000 from both ranks of a host, 10,000 from one and inside, both twice, at 1.5 beta; no round stays
   // inside.
   EXPECT_NEAR(us(Way::halving_doubling, 40'000, at), 400 + 1.5 * 2 * (400 + 100 + 10) + 3, 1e-9);
@@ -143,15 +161,15 @@ TEST(CostModel, CrossoversAreWhereTheyBelong) {
   constants.partner_factor = 1;
   constants.gamma_us = 0;
   const Surroundings at = hosts_of_one(4);
-  // 2 alpha + 2 N beta = 4 alpha + 1.5 N beta at N = 4 alpha/beta = 40,000 bytes; but whole messages count twice.
-  constants.whole_factor = 1;
+  // 2 alpha + 2 N beta 2 = 4 alpha + 1.5 N beta at N = 0.8 alpha/beta = 8000 bytes, for messages longer than a segment
+  // of 1000 count twice. Up to there doubling is cheaper without halving.
   const auto difference = [&](std::size_t bytes) {
     return cost_us(Way::recursive_doubling, {bytes}, at, constants) -
            cost_us(Way::halving_doubling, {bytes}, at, constants);
   };
-  EXPECT_LT(difference(39'000), 0);
-  EXPECT_NEAR(difference(40'000), 0, 1e-9);
-  EXPECT_GT(difference(41'000), 0);
+  EXPECT_LT(difference(7'900), 0);
+  EXPECT_NEAR(difference(8'000), 0, 1e-9);
+  EXPECT_GT(difference(8'100), 0);
   for (const int hosts : {4, 16, 64}) {
     const Surroundings many = hosts_of_one(hosts);
     EXPECT_LT(cost_us(Way::halving_doubling, {8000}, many, constants), cost_us(Way::ring, {8000}, many, constants));

@@ -125,6 +125,8 @@ TEST(Select, SaysWhy) {
   EXPECT_NE(choice.reason.find("4 ranks on 4 hosts; measured costs: between hosts 100 us + 10 ns a byte"),
             std::string::npos)
       << choice.reason;
+  EXPECT_EQ(chooser.select(of_bytes(30'000)).choice.reason.find("recursive_doubling with 1 halving, 750 us"), 0U)
+      << chooser.select(of_bytes(30'000)).choice.reason;
   AllreduceOptions asked = of_bytes(8);
   asked.algorithm = Algorithm::ring;
   EXPECT_EQ(chooser.select(asked).choice.reason.find("ring (asked for), 600 us expected; else: recursive_doubling"), 0U)
