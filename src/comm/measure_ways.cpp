@@ -39,6 +39,7 @@ class WayMeter {
       : constants_(constants), deadline_(deadline), memory_(memory), range_(range) {
     AlgorithmicParts flat = parts.whole;
     flat.shared_memory = nullptr;
+    flat.costs = {constants_, {}};
     flat.hosts = static_cast<int>(parts.hosts.size());
     group_ = make_algorithmic(flat);
     surroundings_ = {.size = group_->size(), .hosts = flat.hosts, .segment_bytes = flat.ring_segment_bytes};
