@@ -126,6 +126,7 @@ double tree_cost(double bytes, const Surroundings& at, const CostConstants& cons
 
 double recursive_doubling_cost(double bytes, int halvings, const Surroundings& at, const CostConstants& constants) {
   const int full = static_cast<int>(std::bit_floor(static_cast<unsigned>(at.size)));
+  const bool paired = full == at.size && at.hosts * at.ranks_per_host() == at.size;  // no host is out of step
   const int segments = at.size == 2 ? 3 : 1;  // what goes both ways at once without a pause: nobody else is waited for
   const auto busy = [&](double message) {
     const bool whole = message > static_cast<double>(segments * at.segment_bytes);
@@ -137,7 +138,7 @@ double recursive_doubling_cost(double bytes, int halvings, const Surroundings& a
     const bool halves = halvings-- > 0;
     if (halves) kept /= 2;
     const int ways = halves ? 2 : 1;  // what is halved comes back
-    const bool inside = at.hosts == 1 || distance < at.ranks_per_host();
+    const bool inside = at.hosts == 1 || (paired && at.ranks_per_host() % (2 * distance) == 0);
     path.rounds(ways, inside ? 0 : ways);
     path.bytes(ways * busy(kept), inside ? 0 : at.ranks_per_host());
     path.reduced(kept);

@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::size_t kSegments = 8;
 constexpr std::size_t kLongestSegment = std::size_t{1} << 20;
-constexpr std::size_t kMembers = 8;  // of the groups that measure: so many that each has partners that change
+constexpr std::size_t kMembers = 8;        // of the groups that measure: so many that each has partners that change
 constexpr double kTooLongToRepeat = 1e12;  // us a message
 constexpr int kShortTrials = 31;
 constexpr int kLongTrials = 5;

@@ -110,6 +110,15 @@ TEST(CostModel, AHostsLinkCarriesWhatItsRanksSend) {
   EXPECT_NEAR(us(Way::halving_doubling, 40'000, at), 400 + 1.5 * 2 * (400 + 100 + 10) + 3, 1e-9);
 }
 
+// Neighbours are on one host only where all hosts have as many ranks as it takes to pair them.
+TEST(CostModel, WhereHostsAreUnevenEveryDoublingIsBetweenThem) {
+  for (const Surroundings& at : {Surroundings{.size = 4, .hosts = 3, .segment_bytes = 100'000},
+                                 Surroundings{.size = 8, .hosts = 3, .segment_bytes = 100'000}}) {
+    const double rounds = at.size == 4 ? 2 : 3;
+    EXPECT_NEAR(us(Way::recursive_doubling, 400, at), rounds * (100 + 400 * 0.01 * at.ranks_per_host() + 0.04), 1e-9);
+  }
+}
+
 TEST(CostModel, HierarchicalIsAShareAcross) {
   Surroundings at{.size = 4, .hosts = 2, .lanes = 2, .segment_bytes = 100'000};
   const Surroundings outer = across(at);
