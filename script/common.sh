@@ -8,6 +8,14 @@ cd "$root"
 say() { printf '[%s] %s\n' "$name" "$*"; }
 fail() { printf '[%s] FAILED: %s\n' "$name" "$*" >&2; exit 1; }
 
+# Prints the head of the script and ends it, if one of its arguments asks for help.
+help_if_asked() {
+  local word
+  for word in "$@"; do
+    case "$word" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$root/script/$name"; exit 0 ;; esac
+  done
+}
+
 # Open MPI refuses to start as root unless told so twice.
 if [ "$(id -u)" -eq 0 ]; then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1

@@ -146,33 +146,38 @@ void add_collective(CLI::App& perf, const std::string& operation, const std::str
   CLI::App* command = perf.add_subcommand(operation, text);
   const bool reduces = operation.find("reduce") != std::string::npos;
   add_size_options(*command, arguments->options);
-  command->add_option("--dtype", arguments->dtype, "element type: f32, bf16, i64, ...")->capture_default_str();
-  if (reduces) command->add_option("--op", arguments->op, "sum, average, min, max or product")->capture_default_str();
+  const auto add = [command](const std::string& name, auto& value, const std::string& values,
+                             const std::string& meaning) {
+    CLI::Option* option = command->add_option(name, value, meaning)->capture_default_str();
+    show_in_help(*option, values);
+    return option;
+  };
+  add("--dtype", arguments->dtype, "TYPE", "of the elements: f32, bf16, i64, ...");
+  if (reduces) add("--op", arguments->op, "NAME", "sum, average, min, max or product");
   if (operation == "allreduce") {
-    command->add_option("--algorithm", arguments->algorithm, algorithm_names())->capture_default_str();
+    add("--algorithm", arguments->algorithm, "NAME", algorithm_names());
     add_buffer_option(*command, arguments->buffer);
   }
-  command->add_option("--baseline", arguments->baseline, "mpi: measure MPI's own call in turns with kolo's")
-      ->check(CLI::IsMember({"none", "mpi"}))
-      ->capture_default_str();
-  command->add_option("--iterations", arguments->options.iterations, "per size; 0: chosen by size")
-      ->check(CLI::Range(0, 1000000000))
-      ->capture_default_str();
+  add("--baseline", arguments->baseline, "none|mpi", "mpi: measure MPI's own call in turns with kolo's")
+      ->check(CLI::IsMember({"none", "mpi"}));
+  add("--iterations", arguments->options.iterations, "N", "per size; 0: chosen by size")
+      ->check(CLI::Range(0, 1000000000));
   arguments->options.turn = 8;  // a sweep compares ways of one library, and goes on one by one
-  command
-      ->add_option(
-          "--turn", arguments->options.turn,
-          "with a baseline: iterations in a row of each; 1: each also pays for what the other left in the caches")
-      ->check(CLI::Range(1, 1000000000))
-      ->capture_default_str();
+  add("--turn", arguments->options.turn, "N",
+      "with a baseline: iterations in a row of each; 1: each also pays for what the other left in the caches")
+      ->check(CLI::Range(1, 1000000000));
   add_json_option(*command, arguments->json);
+  command->footer(
+      "Prints the columns of nccl-tests, and with a baseline also ratio: the baseline's median time (p50) over that of "
+      "the row.\nIn kolo's rows above 1: kolo is faster.");
   command->callback([arguments] { run_perf(*arguments); });
 }
 
 }  // namespace
 
 CLI::App& add_perf_command(CLI::App& app) {
-  CLI::App* perf = app.add_subcommand("perf", "measure collectives; start it with mpirun");
+  CLI::App* perf = app.add_subcommand("perf", "measure collectives; start it with kolo run");
+  perf->footer("As in: kolo run -n 2 -- kolo perf allreduce --max 64M --baseline mpi");
   perf->require_subcommand(1);
   add_sweep_command(*perf);
   add_collective(*perf, "allreduce", "sum (or average, minimum, maximum) over all ranks, in place");

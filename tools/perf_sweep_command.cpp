@@ -215,7 +215,8 @@ void run_sweep(SweepArguments arguments) {
   check_sizes(options);
   if (std::isnan(arguments.seconds)) throw UsageError("--seconds: not a number");  // in any range, says CLI11
   const auto context = Context::create();
-  if (context->size() == 1) throw UsageError("kolo perf sweep: a group of one rank has nothing to choose; use mpirun");
+  if (context->size() == 1)
+    throw UsageError("kolo perf sweep: a group of one rank has nothing to choose; use kolo run");
   options.rests = context->placement().cross_size > 1;
   options.one_clock = can_begin_together(context->placement());
   options.limit = context->config().timeout;
@@ -257,13 +258,16 @@ void add_sweep_command(CLI::App& perf) {
       perf.add_subcommand("sweep", "allreduce by every algorithm that can be had, beside the cost model");
   add_size_options(*command, arguments->options);
   add_buffer_option(*command, arguments->buffer);
-  command->add_option("--seconds", arguments->seconds, "for each size, about")
-      ->check(CLI::Range(0.001, 86400.0))
-      ->capture_default_str();
-  command->add_option("--iterations", arguments->options.iterations, "per size; 0: as many as fit --seconds")
-      ->check(CLI::Range(0, 1000000000))
-      ->capture_default_str();
+  CLI::Option* seconds = command->add_option("--seconds", arguments->seconds, "for each size, about");
+  seconds->check(CLI::Range(0.001, 86400.0))->capture_default_str();
+  show_in_help(*seconds, "S");
+  CLI::Option* iterations =
+      command->add_option("--iterations", arguments->options.iterations, "per size; 0: as many as fit --seconds");
+  iterations->check(CLI::Range(0, 1000000000))->capture_default_str();
+  show_in_help(*iterations, "N");
   add_json_option(*command, arguments->json);
+  command->footer(
+      "Prints, beside the times, ratio: the median time (p50) of the chosen algorithm over that of the best.");
   command->callback([arguments] { run_sweep(*arguments); });
 }
 

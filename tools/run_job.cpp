@@ -131,7 +131,7 @@ std::string Job::story(std::size_t number, bool first) const {
     text += ": exit status " + std::to_string(rank.end.value);
   }
   text += ", after " + seconds(rank.when - begin_);
-  if (rank.end.told) return text + ", told that another rank had failed";
+  if (rank.end.told) return text + ", because another rank failed, left or did not come";
   return rank.afterwards && !first ? text + ", when the job was ended" : text;
 }
 

@@ -10,6 +10,7 @@ if [[ $# -gt 1 || ! -x $bin/kolo || ! -x $bin/imagenet_resnet50 ]]; then
   exit 2
 fi
 out=data/demo
+rm -rf "$out/checkpoints"  # of a demo before this one
 mkdir -p "$out"
 
 "$bin/kolo" data synth "$out/images" --classes 10 --images 4000 --val-images 400 --size 72

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "agreement.h"
 #include "failure.h"
 #include "kolo/context.h"
 #include "kolo/error.h"
@@ -32,7 +33,10 @@ int main(int argc, char** argv) {
   try {
     context = kolo::Context::create();
     // Most often all ranks have the same wrong option.
-    const auto summary = imagenet::summary_of(kolo::gather_texts(*context, wrong));
+    auto summary = imagenet::summary_of(kolo::gather_texts(*context, wrong));
+    if (summary.empty()) {
+      summary = imagenet::disagreement_of(kolo::gather_texts(*context, imagenet::terms_of(*options)));
+    }
     if (!summary.empty()) {
       if (context->rank() == 0) std::fprintf(stderr, "imagenet_resnet50: %s\n", summary.c_str());
       return 2;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <ostream>
 
 #include "kolo/error.h"
@@ -12,6 +13,19 @@ namespace imagenet {
 namespace {
 
 const std::map<std::string, bool> kOnOff = {{"on", true}, {"off", false}};
+
+// In the help an option is "--name VALUES [DEFAULT]", where VALUES is what its validator says of itself.
+class HelpFormatter : public CLI::Formatter {
+  std::string make_option_opts(const CLI::Option* option) const override {
+    if (option->get_type_size() == 0) return {};
+    const std::string type = option->get_type_name();  // "TYPE" or "TYPE:VALUES"
+    std::string text = " " + type.substr(type.find(':') + 1);
+    const std::string value = option->get_default_str();  // a list has its brackets
+    if (!value.empty()) text += value.starts_with('[') ? " " + value : " [" + value + "]";
+    if (option->get_required()) text += " (required)";
+    return text;
+  }
+};
 
 // Like CLI::CheckedTransformer, and says the names as a user types them.
 template <class T>
@@ -39,65 +53,82 @@ CLI::Validator number_in(const std::string& low, const std::string& high) {
   return {check, range};
 }
 
+CLI::Range whole_number_in(int low, int high) {
+  return {low, high, std::to_string(low) + " to " + std::to_string(high)};
+}
+
+// An option of which `value` holds the default, which the help then calls by its name.
+template <class T>
+void add_choice(CLI::App& app, const std::string& name, T& value, const std::map<std::string, T>& values,
+                const std::string& text) {
+  CLI::Option* option = app.add_option(name, value, text)->transform(one_of(values));
+  for (const auto& [word, meaning] : values) {
+    if (meaning == value) option->default_str(word);
+  }
+}
+
 void add_data(CLI::App& app, Options& o) {
   app.add_option("--data", o.data, "folder with train/ and val/, or synthetic:device|host|jpeg")->required();
   app.add_option("--classes", o.classes, "0: what the folder has (synthetic data: 1000)")
-      ->check(CLI::Range(0, 1000000));
+      ->check(whole_number_in(0, 1000000));
   app.add_option("--synthetic-images", o.synthetic_images, "images in a synthetic epoch")
-      ->check(CLI::Range(1, 1000000000));
-  app.add_option("--image-size", o.image_size, "pixels a side")->check(CLI::Range(8, 4096));
-  app.add_option("--workers", o.workers, "loader threads a rank, 0: choose")->check(CLI::Range(0, 1024));
+      ->check(whole_number_in(1, 1000000000));
+  app.add_option("--image-size", o.image_size, "pixels a side")->check(whole_number_in(8, 4096));
+  app.add_option("--workers", o.workers, "loader threads a rank, 0: choose")->check(whole_number_in(0, 1024));
 }
 
 void add_run(CLI::App& app, Options& o) {
   app.add_option("--arch", o.arch, "network")
       ->check(CLI::IsMember({"resnet18", "resnet34", "resnet50", "resnet101", "resnet152"}));
-  app.add_option("--epochs", o.epochs)->check(CLI::Range(1, 100000));
-  app.add_option("--steps", o.steps, "stop after so many steps, 0: no limit")->check(CLI::Range(0, 1000000000));
-  app.add_option("--batch", o.batch, "images a rank and step")->check(CLI::Range(1, 65536));
-  app.add_option("--val-batch", o.val_batch, "0: the same as --batch")->check(CLI::Range(0, 65536));
-  app.add_option("--seed", o.seed);
-  app.add_option("--threads", o.threads, "LibTorch threads a rank, 0: choose")->check(CLI::Range(0, 1024));
-  app.add_option("--sync", o.sync, "off: ranks train alone (for measuring)")->transform(one_of(kOnOff));
-  app.add_option("--shared-gradients", o.shared_gradients,
-                 "reduce gradients where they lie (CPU; all ranks on one host, or each on one of its own); auto: where "
-                 "that is so")
-      ->transform(one_of(std::map<std::string, SharedGradients>{
-          {"auto", SharedGradients::where_possible}, {"on", SharedGradients::on}, {"off", SharedGradients::off}}));
-  app.add_option("--device", o.device, "cpu, or cuda: a GPU a rank")
-      ->transform(one_of(std::map<std::string, DeviceKind>{{"cpu", DeviceKind::cpu}, {"cuda", DeviceKind::cuda}}));
-  app.add_option("--amp", o.amp, "mixed precision: off, bf16, or fp16 with loss scaling")
-      ->transform(one_of(std::map<std::string, Amp>{{"off", Amp::off}, {"bf16", Amp::bf16}, {"fp16", Amp::fp16}}));
-  app.add_option("--memory-format", o.channels_last)
-      ->transform(one_of(std::map<std::string, bool>{{"channels_last", true}, {"contiguous", false}}));
+  app.add_option("--epochs", o.epochs, "passes over the training images")->check(whole_number_in(1, 100000));
+  app.add_option("--steps", o.steps, "stop after so many steps, 0: no limit")->check(whole_number_in(0, 1000000000));
+  app.add_option("--batch", o.batch, "images a rank and step")->check(whole_number_in(1, 65536));
+  app.add_option("--val-batch", o.val_batch, "images of a rank at a time in validation, 0: the same as --batch")
+      ->check(whole_number_in(0, 65536));
+  app.add_option("--seed", o.seed, "of the initial weights, the order of the images and their augmentation");
+  app.add_option("--threads", o.threads, "LibTorch threads a rank, 0: choose")->check(whole_number_in(0, 1024));
+  add_choice(app, "--sync", o.sync, kOnOff, "off: ranks train alone (for measuring)");
+  add_choice(app, "--shared-gradients", o.shared_gradients,
+             {{"auto", SharedGradients::where_possible}, {"on", SharedGradients::on}, {"off", SharedGradients::off}},
+             "reduce gradients where they lie (CPU; all ranks on one host, or each on one of its own); auto: where "
+             "that is so");
+  add_choice(app, "--device", o.device, {{"cpu", DeviceKind::cpu}, {"cuda", DeviceKind::cuda}},
+             "cpu, or cuda: a GPU a rank");
+  add_choice(app, "--amp", o.amp, {{"off", Amp::off}, {"bf16", Amp::bf16}, {"fp16", Amp::fp16}},
+             "mixed precision: off, bf16, or fp16 with loss scaling");
+  add_choice(app, "--memory-format", o.channels_last, {{"channels_last", true}, {"contiguous", false}},
+             "of images and convolutions' weights");
   app.add_option("--json", o.json, "file for JSON lines");
   app.add_option("--log-interval", o.log_interval,
                  "steps between two looks at the loss: JSON lines come then, and the console shows the latest")
-      ->check(CLI::Range(1, 1000000));
+      ->check(whole_number_in(1, 1000000));
   app.add_option("--checkpoint-dir", o.checkpoint_dir, "where epoch ends are kept");
-  app.add_option("--keep-checkpoints", o.keep_checkpoints, "the newest so many, 0: all")->check(CLI::Range(0, 1000000));
+  app.add_option("--keep-checkpoints", o.keep_checkpoints, "the newest so many, 0: all")
+      ->check(whole_number_in(0, 1000000));
   app.add_option("--resume", o.resume, "a checkpoint, or a folder of them: the newest");
 }
 
 void add_recipe(CLI::App& app, Options& o) {
-  const std::map<std::string, ScheduleKind> schedules = {{"step", ScheduleKind::step},
-                                                         {"cosine", ScheduleKind::cosine}};
-  const std::map<std::string, OptimizerKind> optimizers = {{"fused", OptimizerKind::fused},
-                                                           {"torch", OptimizerKind::torch}};
-  app.add_option("--lr", o.lr, "for a global batch of 256, scaled linearly")->check(number_in("1e-6", "1e6"));
-  app.add_option("--warmup-epochs", o.warmup_epochs, "unless given, at most --epochs")->check(number_in("0", "1e6"));
-  app.add_option("--schedule", o.schedule)->transform(one_of(schedules));
-  app.add_option("--milestones", o.milestones, "epochs of the step schedule")
+  app.add_option("--lr", o.lr, "learning rate for a global batch of 256, scaled linearly")
+      ->check(number_in("1e-6", "1e6"));
+  app.add_option("--warmup-epochs", o.warmup_epochs,
+                 "epochs in which the learning rate rises; unless given, at most --epochs")
+      ->check(number_in("0", "1e6"));
+  add_choice(app, "--schedule", o.schedule, {{"step", ScheduleKind::step}, {"cosine", ScheduleKind::cosine}},
+             "of the learning rate: divided by 10 at each of --milestones, or half a cosine down to 0");
+  app.add_option("--milestones", o.milestones, "epochs of the step schedule, with commas between them")
       ->delimiter(',')
       ->check(number_in("0", "1e6"));
-  app.add_option("--momentum", o.momentum)->check(number_in("0", "1"));
-  app.add_flag("--nesterov", o.nesterov);
-  app.add_option("--weight-decay", o.weight_decay)->check(number_in("0", "1e6"));
+  app.add_option("--momentum", o.momentum, "of SGD")->check(number_in("0", "1"));
+  app.add_flag("--nesterov", o.nesterov, "Nesterov's momentum");
+  app.add_option("--weight-decay", o.weight_decay, "so much of each weight is added to its gradient")
+      ->check(number_in("0", "1e6"));
   app.add_flag("--no-decay-norm-bias", o.no_decay_norm_bias, "no weight decay on BatchNorm and biases");
-  app.add_option("--label-smoothing", o.label_smoothing)->check(number_in("0", "1"));
+  app.add_option("--label-smoothing", o.label_smoothing, "part of each label that is spread over all classes")
+      ->check(number_in("0", "1"));
   app.add_flag("--zero-init-residual", o.zero_init_residual, "start each block's last BatchNorm at 0");
-  app.add_option("--optimizer", o.optimizer, "fused (kolo's SGD) or torch (torch::optim::SGD)")
-      ->transform(one_of(optimizers));
+  add_choice(app, "--optimizer", o.optimizer, {{"fused", OptimizerKind::fused}, {"torch", OptimizerKind::torch}},
+             "fused (kolo's SGD) or torch (torch::optim::SGD)");
 }
 
 DataKind kind_of(const std::string& data) {
@@ -136,6 +167,7 @@ void check_together(const Options& o) {
 std::optional<Options> parse_options(int argc, const char* const* argv, std::ostream& out) {
   Options o;
   CLI::App app("Trains a ResNet on ImageNet-like data, one process a rank: mpirun -np P imagenet_resnet50 --data DIR");
+  app.formatter(std::make_shared<HelpFormatter>());
   app.option_defaults()->always_capture_default();
   add_data(app, o);
   add_run(app, o);

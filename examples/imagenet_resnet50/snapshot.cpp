@@ -143,6 +143,15 @@ checkpoint::SafetensorsFile fetch(kolo::Context& context, const std::filesystem:
   return {file.filename().string(), std::vector<std::byte>(begin, begin + bytes.size())};
 }
 
+// A new run's would be mixed with them: its older ones are deleted first, and --resume would take theirs.
+void refuse_others_checkpoints(const std::filesystem::path& folder) {
+  const auto newest = checkpoint::CheckpointDirectory(folder).latest();
+  if (!newest) return;
+  throw kolo::UsageError("--checkpoint-dir: " + folder.string() +
+                         " has an earlier run's checkpoints, the newest of step " + std::to_string(newest->info.step) +
+                         "; go on with --resume " + folder.string() + ", or name another folder");
+}
+
 }  // namespace
 
 NamedState state_of(const torch::nn::Module& model) {
@@ -165,6 +174,7 @@ void prepare_checkpoint_dir(kolo::Context& context, const Options& options) {
       throw kolo::UsageError("--checkpoint-dir: " + options.checkpoint_dir +
                              " cannot be created or written: " + error.message());
     }
+    if (options.resume.empty()) refuse_others_checkpoints(options.checkpoint_dir);
     return std::string();
   });
 }

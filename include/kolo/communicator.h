@@ -169,6 +169,8 @@ class Communicator {
   void drive(Operation& operation, std::chrono::milliseconds timeout, std::string_view what);
 
  protected:
+  // How long start() may wait for the group, where it must at all: what the blocking form that calls it was given.
+  [[nodiscard]] std::chrono::milliseconds start_limit() const noexcept { return start_limit_; }
   // Lets the other operations in flight advance too, so that ranks may wait for theirs in different orders.
   virtual void progress() {}
   // How often drive() looks before it yields, and how long it yields before it sleeps.
@@ -177,6 +179,11 @@ class Communicator {
 
  private:
   bool spin(Operation& operation);
+  // Starts what `start` makes, and drives it.
+  template <class Start>
+  void run(const Start& start, std::chrono::milliseconds timeout, std::string_view what);
+
+  std::chrono::milliseconds start_limit_ = std::chrono::milliseconds::max();
 };
 
 }  // namespace kolo

@@ -26,6 +26,7 @@ struct Exit {
   const pid_t process = getpid();
   std::atomic<bool> skip{false};
   std::atomic<bool> failed{false};
+  std::atomic<bool> failed_start{false};
   std::atomic<int> open_groups{0};
   std::atomic<milliseconds> limit{kLeastLimit};
 };
@@ -45,7 +46,7 @@ std::string text_of_no_finalize(milliseconds limit, int status) {
 // A forked child has nothing to finalise.
 void finalize(int status, void* /*unused*/) noexcept {
   if (state().skip || getpid() != state().process || !mpi_usable()) return;
-  if (status != 0 && state().open_groups > 0) return;
+  if (status != 0 && (state().open_groups > 0 || state().failed_start)) return;
   std::optional<ExitLimit> limit;
   if (status != 0 || state().failed) {
     try {
@@ -76,6 +77,7 @@ void limit_mpi_finalize(milliseconds limit) noexcept {
 void note_failed_group() noexcept { state().failed = true; }
 void note_open_group() noexcept { ++state().open_groups; }
 void note_closed_group() noexcept { --state().open_groups; }
+void note_failed_start(bool failed) noexcept { state().failed_start = failed; }
 void note_orderly_end(int ranks) noexcept {
   if (ranks == world_size()) state().failed = false;
 }

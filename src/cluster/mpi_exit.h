@@ -4,7 +4,7 @@
 
 namespace kolo::cluster {
 
-// These six are thread-safe, and do nothing in a build without MPI.
+// These seven are thread-safe, and do nothing in a build without MPI.
 
 // A peer is dead: MPI_Finalize must not be called when this process exits.
 void skip_mpi_finalize() noexcept;
@@ -20,6 +20,8 @@ void note_orderly_end(int ranks) noexcept;
 // to MPI_Finalize: its peers wait for it elsewhere, and are told when its process has ended.
 void note_open_group() noexcept;
 void note_closed_group() noexcept;
+// A Context could not be made here, or has been since: the same for an exit in between.
+void note_failed_start(bool failed) noexcept;
 
 // For mpi_runtime.cpp. From now on MPI is finalised at exit, unless somebody else has done it.
 void finalize_mpi_at_exit();

@@ -121,6 +121,9 @@ void check_mpi(int code, std::string_view call) {
 
 MpiComm::MpiComm(const void* handle, const base::Deadline& deadline) {
   const MPI_Comm original = handle != nullptr ? *static_cast<const MPI_Comm*>(handle) : MPI_COMM_WORLD;
+  if (original == MPI_COMM_NULL) {
+    throw UsageError("the communicator is MPI_COMM_NULL: this rank is in no group; only ranks of one make a Context");
+  }
   MPI_Request request = MPI_REQUEST_NULL;
   {
     const MpiTurn turn;

@@ -14,6 +14,7 @@ void limit_mpi_finalize(std::chrono::milliseconds /*limit*/) noexcept {}
 void note_failed_group() noexcept {}
 void note_open_group() noexcept {}
 void note_closed_group() noexcept {}
+void note_failed_start(bool /*failed*/) noexcept {}
 void note_orderly_end(int /*ranks*/) noexcept {}
 
 }  // namespace kolo::cluster

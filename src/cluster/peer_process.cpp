@@ -27,9 +27,12 @@ bool PeerProcess::dead() const noexcept { return dies_within(0); }
 bool PeerProcess::dies_within(int milliseconds) const noexcept {
   if (gone_) return true;
   if (pid_ == 0) return false;
-  if (!descriptor_) return kill(pid_, 0) != 0 && errno == ESRCH;
+  const auto has_no_process = [this] { return kill(pid_, 0) != 0 && errno == ESRCH; };
+  if (!descriptor_) return has_no_process();
   pollfd entry{descriptor_.get(), POLLIN, 0};
-  return poll(&entry, 1, milliseconds) > 0;
+  if (poll(&entry, 1, milliseconds) <= 0) return false;
+  const bool closed = (entry.revents & POLLNVAL) != 0;  // by the program, which closed what is not its own
+  return !closed || has_no_process();
 }
 
 void PeerProcess::require_alive() const {

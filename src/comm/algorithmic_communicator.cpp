@@ -175,7 +175,7 @@ class AlgorithmicCommunicator final : public GroupCommunicator {
   const std::shared_ptr<Lanes>& lanes() {
     if (lanes_ == nullptr) {
       group()->begin();
-      lanes_ = make_lanes(*parts_.shared_memory, parts_.timeout);
+      lanes_ = make_lanes(*parts_.shared_memory, std::min(parts_.timeout, start_limit()));
     }
     return lanes_;
   }

@@ -67,29 +67,38 @@ void Communicator::drive(Operation& operation, std::chrono::milliseconds timeout
   }
 }
 
+template <class Start>
+void Communicator::run(const Start& start, std::chrono::milliseconds timeout, std::string_view what) {
+  start_limit_ = timeout;
+  std::unique_ptr<Operation> operation;
+  try {
+    operation = start();
+  } catch (...) {
+    start_limit_ = std::chrono::milliseconds::max();
+    throw;
+  }
+  start_limit_ = std::chrono::milliseconds::max();
+  drive(*operation, timeout, what);
+}
+
 void Communicator::allreduce(const AllreduceOptions& options, std::chrono::milliseconds timeout) {
-  const auto operation = start(options);
-  drive(*operation, timeout, "allreduce");
+  run([&] { return start(options); }, timeout, "allreduce");
 }
 
 void Communicator::broadcast(const BroadcastOptions& options, std::chrono::milliseconds timeout) {
-  const auto operation = start(options);
-  drive(*operation, timeout, "broadcast");
+  run([&] { return start(options); }, timeout, "broadcast");
 }
 
 void Communicator::allgather(const AllgatherOptions& options, std::chrono::milliseconds timeout) {
-  const auto operation = start(options);
-  drive(*operation, timeout, "allgather");
+  run([&] { return start(options); }, timeout, "allgather");
 }
 
 void Communicator::reduce_scatter(const ReduceScatterOptions& options, std::chrono::milliseconds timeout) {
-  const auto operation = start(options);
-  drive(*operation, timeout, "reduce_scatter");
+  run([&] { return start(options); }, timeout, "reduce_scatter");
 }
 
 void Communicator::barrier(std::chrono::milliseconds timeout) {
-  const auto operation = start_barrier();
-  drive(*operation, timeout, "barrier");
+  run([&] { return start_barrier(); }, timeout, "barrier");
 }
 
 }  // namespace kolo

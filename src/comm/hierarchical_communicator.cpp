@@ -51,7 +51,7 @@ class HierarchicalCommunicator final : public GroupCommunicator {
     if (options.registered != nullptr) {
       static_cast<void>(direct_buffer_of(options));  // refused here and not later
     } else {
-      hierarchy_->prepare(parts_.timeout);  // waits for ranks, so before anything is in flight
+      prepare();  // waits for ranks, so before anything is in flight
     }
     if (is_flat(options)) {
       return std::make_unique<FlatOperation>(group(), *flat_, without_buffer(options));
@@ -63,24 +63,24 @@ class HierarchicalCommunicator final : public GroupCommunicator {
   std::unique_ptr<Operation> start(const BroadcastOptions& options) override {
     validate(options, size());
     if (options.bytes == 0) return std::make_unique<CompleteOperation>();
-    hierarchy_->prepare(parts_.timeout);
+    prepare();
     return begun(start_hierarchical_broadcast(hierarchy_, options));
   }
 
   std::unique_ptr<Operation> start(const AllgatherOptions& options) override {
     validate(options, size(), rank());
-    hierarchy_->prepare(parts_.timeout);
+    prepare();
     return begun(start_hierarchical_allgather(hierarchy_, options));
   }
 
   std::unique_ptr<Operation> start(const ReduceScatterOptions& options) override {
     validate(options, size(), rank());
-    hierarchy_->prepare(parts_.timeout);
+    prepare();
     return begun(start_hierarchical_reduce_scatter(hierarchy_, options));
   }
 
   std::unique_ptr<Operation> start_barrier() override {
-    hierarchy_->prepare(parts_.timeout);
+    prepare();
     return begun(start_hierarchical_barrier(hierarchy_));
   }
 
@@ -107,6 +107,7 @@ class HierarchicalCommunicator final : public GroupCommunicator {
   }
 
  private:
+  void prepare() { hierarchy_->prepare(std::min(parts_.timeout, start_limit())); }
   // As over any network, but that there is shared memory, too.
   static Waiting waiting(int spin_iterations) {
     return {.in_shared_memory = true, .far_away = true, .spin_iterations = std::min(spin_iterations, 20)};

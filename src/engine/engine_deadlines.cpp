@@ -24,6 +24,11 @@ std::string milliseconds_text(Clock::duration duration) {
   return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count()) + " ms";
 }
 
+std::string who_has_not_submitted(const std::vector<Rank>& missing) {
+  if (missing.empty()) return "here and below everyone has submitted it; rank 0 has not answered";
+  return "not submitted by " + ranks_text(missing);
+}
+
 }  // namespace
 
 void EngineImpl::watch() {
@@ -75,9 +80,8 @@ void EngineImpl::watch_submission(const std::string& name, Submission& submissio
   const bool late = age > config.timeout;
   if (!stalled && !late) return;
   const auto missing = negotiation_.missing(name);
-  const std::string text = "'" + name + "' has been waiting for " + milliseconds_text(age) +
-                           (missing.empty() ? ", here and below everyone has submitted it; rank 0 has not answered"
-                                            : ": not submitted by " + ranks_text(missing));
+  const std::string text =
+      "'" + name + "' has been waiting for " + milliseconds_text(age) + ": " + who_has_not_submitted(missing);
   if (stalled && !submission.stall) submission.stall = ask_about(name, missing, false);
   if (stalled && (late || answered(*submission.stall))) {
     submission.warned = true;
@@ -126,7 +130,7 @@ void EngineImpl::withdrawn(const Withdrawal& withdrawal) {
   if (found == submitted_.end()) return;
   const auto age = milliseconds_text(Clock::now() - found->second.since);
   const auto text = "rank " + std::to_string(rank()) + ": '" + withdrawal.name + "' was waited for " + age +
-                    " and is withdrawn: not submitted by " + ranks_text(withdrawal.missing);
+                    " and is withdrawn: " + who_has_not_submitted(withdrawal.missing);
   fail(found->second.pending, std::make_exception_ptr(TimeoutError(withdrawal.missing, text)));
   submitted_.erase(found);
 }
@@ -134,7 +138,7 @@ void EngineImpl::withdrawn(const Withdrawal& withdrawal) {
 std::string EngineImpl::whom_for(const std::string& name) {
   const std::scoped_lock lock(progress_lock_);
   if (executor_.running(name)) return "it is being executed, waiting for " + ranks_text(executor_.waiting_for());
-  return "not submitted by " + ranks_text(negotiation_.missing(name));
+  return who_has_not_submitted(negotiation_.missing(name));
 }
 
 }  // namespace kolo::engine

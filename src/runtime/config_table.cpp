@@ -147,7 +147,7 @@ constexpr ConfigRow kRows[] = {
      parse_enum<&Config::monitor, kSwitch>, print_enum<&Config::monitor, kSwitch>, true},
     {"KOLO_MONITOR_TIMEOUT", "0, 100ms to 168h",
      "How long a rank may be silent (stopped, cut off) before it counts as lost. 0: for ever.", parse_silence,
-     print_time<&Config::monitor_timeout>},
+     print_time<&Config::monitor_timeout>, true},
     {"KOLO_NETWORK", "auto, tcp, mpi",
      "What carries messages between hosts; auto: MPI where every host has an RDMA device, TCP elsewhere.",
      parse_enum<&Config::network, kNetworks>, print_enum<&Config::network, kNetworks>},

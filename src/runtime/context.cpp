@@ -1,6 +1,8 @@
 // Builds the object graph of one rank.
 #include "kolo/context.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <future>
 #include <thread>
@@ -42,11 +44,14 @@ void measure_together(std::vector<std::unique_ptr<Context::Parts>>& all) {
 }
 
 std::unique_ptr<Context> make_over_mpi(const void* mpi_comm, Config config) {
+  cluster::note_failed_start(true);  // until it is there
   runtime::check(config);
   cluster::limit_mpi_finalize(config.timeout);
   try {
-    return std::make_unique<Context>(
+    auto context = std::make_unique<Context>(
         runtime::make_process_parts(std::move(config), cluster::make_mpi_bootstrap(mpi_comm), mpi_comm));
+    cluster::note_failed_start(false);
+    return context;
   } catch (const TimeoutError&) {
     cluster::note_failed_group();
     throw;
@@ -179,6 +184,11 @@ Context::Context(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {
 
 // Threads that wait for a Work hold the engine, which uses what Parts own; all Works have ended when it has stopped.
 Context::~Context() {
+  if (parts_->process !=
+      getpid()) {  // a forked child, which has none of the threads: the parent's group is not its own
+    static_cast<void>(parts_.release());
+    return;
+  }
   shutdown();
   while (parts_->engine.use_count() > 1) std::this_thread::sleep_for(std::chrono::microseconds(100));
 }
@@ -191,6 +201,7 @@ CounterSnapshot Context::counters() const { return parts_->counters.snapshot(); 
 void Context::log(LogLevel level, std::string_view line) const { parts_->logger.write(level, line); }
 
 void Context::shutdown() {
+  if (parts_->process != getpid()) return;
   parts_->engine->stop();
   if (parts_->watch) parts_->watch->stop();
   if (parts_->bootstrap->of_threads() || std::exchange(parts_->ended, true)) return;

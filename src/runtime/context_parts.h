@@ -1,5 +1,7 @@
 #pragma once
 // What a Context is made of. Members are destroyed from the last to the first, so each outlives those that borrow it.
+#include <unistd.h>
+
 #include <memory>
 
 #include "cluster/bootstrap.h"
@@ -25,6 +27,7 @@ struct Context::Parts {
   std::unique_ptr<Communicator> communicator;
   std::shared_ptr<engine::EngineImpl> engine;  // shared: Works hold weak references
   bool ended = false;                          // and MPI's end knows how
+  const pid_t process = getpid();
 
   // Where the making of a Context fails: the monitor wakes what the wires are.
   ~Parts() {

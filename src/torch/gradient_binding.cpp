@@ -11,6 +11,7 @@
 #include "kolo/torch/fused_optimizer.h"
 #include "torch/dtype.h"
 #include "torch/gradient_allocator.h"
+#include "torch/optimizer_settings.h"
 #include "torch/torch_device.h"
 
 namespace kolo {
@@ -25,7 +26,8 @@ std::vector<GradientInfo> table_of(const std::vector<std::shared_ptr<GradientSlo
   return table;
 }
 
-ReducerOptions reducer_options(const DistributedOptions& options, const std::optional<c10::Device>& device) {
+ReducerOptions reducer_options(const DistributedOptions& options, const torch::optim::Optimizer& optimizer,
+                               const std::optional<c10::Device>& device) {
   if (options.op != ReduceOp::sum && options.op != ReduceOp::average) {
     throw UsageError("gradients are reduced by sum or average, not " + std::string(name_of(options.op)));
   }
@@ -43,7 +45,7 @@ ReducerOptions reducer_options(const DistributedOptions& options, const std::opt
   result.bucket_bytes = options.bucket_bytes;
   result.in_place_from = options.shared_gradients ? std::max<std::size_t>(options.shared_from, 1) : 0;
   if (device) result.release_cached_memory = [device] { release_cached(*device); };
-  result.settings = "passes_per_step=" + std::to_string(options.passes_per_step);
+  result.settings = "passes_per_step=" + std::to_string(options.passes_per_step) + ", " + settings_of(optimizer);
   return result;
 }
 
@@ -71,7 +73,7 @@ GradientBinding::GradientBinding(Engine& engine, std::shared_ptr<torch::optim::O
   const auto trainable = trainable_parameters(*optimizer_, names_, Unnamed::refuse);
   device_ = device_of(trainable);
   take_table(trainable);
-  reducer_ = engine_.make_reducer(table_of(slots_), reducer_options(options_, device_));
+  reducer_ = engine_.make_reducer(table_of(slots_), reducer_options(options_, *optimizer_, device_));
   round_ = reducer_->round();
   give_launcher();
 }
@@ -153,7 +155,9 @@ void GradientBinding::on_gradient(GradientSlot& slot) {
   if (slot.contributed) {
     spoil("the gradient of '" + slot.info.name +
           "' was computed again after it had been handed over for reduction; run all backward passes of a step but the "
-          "last under no_sync(), or set passes_per_step to their number");
+          "last under no_sync(), or set passes_per_step to their number; and call step() of the DistributedOptimizer, "
+          "not of "
+          "the optimizer in it");
   }
   contribute(slot);
   reducer_->progress();

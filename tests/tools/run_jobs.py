@@ -98,7 +98,7 @@ def who_failed(run, left, where="run"):
     for _ in range(3):
         problems += run.job(left, "-n 3", f"exec '{program}' {where}").expect(
             3, r"exit status 3\n.*  rank 1 on .*: exit status 3, after [0-9.]+ s\n",
-            r"rank 0 on .*: exit status 4, .*told that another rank had failed", r"rank 2 on .*: exit status 4, .*told")
+            r"rank 0 on .*: exit status 4, .*because another rank failed", r"rank 2 on .*: exit status 4, .*because")
     return problems
 
 

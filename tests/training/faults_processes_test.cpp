@@ -129,6 +129,23 @@ TEST(Options, ThatDifferAreFoundWhenTheOptimizerIsWrapped) {
   });
 }
 
+// The weights would part from each other, and nothing else would show it.
+TEST(Options, OfTheOptimizerItselfToo) {
+  for_every_odd_rank(quick(), [&](Context& context, const Roles& roles) {
+    const at::Tensor weight = torch::ones({4}).set_requires_grad(true);
+    const auto usual = torch::optim::SGDOptions(0.1).momentum(0.9);
+    for (const auto& odd : {torch::optim::SGDOptions(0.2).momentum(0.9), torch::optim::SGDOptions(0.1)}) {
+      const auto sgd = std::make_shared<torch::optim::SGD>(std::vector<at::Tensor>{weight}, roles.is_odd ? odd : usual);
+      expect_error<MismatchError>(
+          [&] {
+            const DistributedOptimizer wrapped(context, sgd, NamedTensors{{"w", weight}});
+          },
+          {"torch::optim::SGD, lr=0.1 ", rank_text(roles.odd)});
+    }
+    Training(context).expect_clean_step();
+  });
+}
+
 // --- gradients that are not there
 // -------------------------------------------------------------------------------------
 

@@ -156,6 +156,7 @@ TEST(TrainerOptions, HelpIsPrintedAndNothingRuns) {
   std::ostringstream out;
   EXPECT_FALSE(parse_options(2, arguments, out).has_value());
   EXPECT_THAT(out.str(), testing::HasSubstr("--label-smoothing"));
+  EXPECT_THAT(out.str(), testing::HasSubstr("--schedule cosine|step [step]"));
 }
 
 }  // namespace

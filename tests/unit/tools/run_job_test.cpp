@@ -60,8 +60,8 @@ TEST(RunJob, WhoWasToldOfAFailureHasNotFailedFirst) {
     const auto lines = job.summary(kBegin + 2s);
     ASSERT_EQ(lines.size(), 4U);
     EXPECT_EQ(lines[1], "rank 1 on h1: exit status 3, after 2.0 s");
-    EXPECT_EQ(lines[2], "rank 0 on h0: exit status 4, after 1.0 s, told that another rank had failed");
-    EXPECT_THAT(lines[3], HasSubstr("rank 2 on h2: aborted (SIGABRT), after 1.0 s, told"));
+    EXPECT_EQ(lines[2], "rank 0 on h0: exit status 4, after 1.0 s, because another rank failed, left or did not come");
+    EXPECT_THAT(lines[3], HasSubstr("rank 2 on h2: aborted (SIGABRT), after 1.0 s, because"));
   }
 }
 
@@ -84,7 +84,7 @@ TEST(RunJob, WhoWasKilledBeforeTheJobWasEndedHasFailedFirst) {
   EXPECT_EQ(job.status(), 137);
   const auto lines = job.summary(kBegin + 2s);
   EXPECT_EQ(lines.at(1), "rank 2 on h2: killed by SIGKILL, after 1.0 s");
-  EXPECT_EQ(lines.at(2), "rank 1 on h1: exit status 3, after 1.0 s, told that another rank had failed");
+  EXPECT_EQ(lines.at(2), "rank 1 on h1: exit status 3, after 1.0 s, because another rank failed, left or did not come");
   EXPECT_EQ(lines.at(3), "rank 0 on h0: killed by SIGTERM, after 2.0 s, when the job was ended");
 }
 

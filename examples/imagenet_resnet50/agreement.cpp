@@ -1,0 +1,56 @@
+#include "agreement.h"
+
+#include <nlohmann/json.hpp>
+
+namespace imagenet {
+
+using json = nlohmann::ordered_json;
+
+std::string terms_of(const Options& o) {
+  return json{{"arch", o.arch},
+              {"data kind", static_cast<int>(o.data_kind)},
+              {"classes", o.classes},
+              {"synthetic-images", o.synthetic_images},
+              {"image-size", o.image_size},
+              {"epochs", o.epochs},
+              {"steps", o.steps},
+              {"batch", o.batch},
+              {"val-batch", o.val_batch},
+              {"seed", o.seed},
+              {"lr", o.lr},
+              {"warmup-epochs", o.warmup_epochs},
+              {"schedule", static_cast<int>(o.schedule)},
+              {"milestones", o.milestones},
+              {"momentum", o.momentum},
+              {"nesterov", o.nesterov},
+              {"weight-decay", o.weight_decay},
+              {"no-decay-norm-bias", o.no_decay_norm_bias},
+              {"label-smoothing", o.label_smoothing},
+              {"zero-init-residual", o.zero_init_residual},
+              {"optimizer", static_cast<int>(o.optimizer)},
+              {"sync", o.sync},
+              {"shared-gradients", static_cast<int>(o.shared_gradients)},
+              {"memory-format channels_last", o.channels_last},
+              {"device", static_cast<int>(o.device)},
+              {"amp", static_cast<int>(o.amp)},
+              {"log-interval", o.log_interval},
+              {"checkpoint-dir given", !o.checkpoint_dir.empty()},
+              {"resume given", !o.resume.empty()}}
+      .dump();
+}
+
+std::string disagreement_of(const std::vector<std::string>& terms) {
+  for (std::size_t rank = 1; rank < terms.size(); ++rank) {
+    if (terms[rank] == terms[0]) continue;
+    const json first = json::parse(terms[0]);
+    const json other = json::parse(terms[rank]);
+    for (const auto& [option, value] : first.items()) {
+      if (other.at(option) == value) continue;
+      return "all ranks need the same options, but --" + option + " is " + value.dump() + " on rank 0 and " +
+             other.at(option).dump() + " on rank " + std::to_string(rank);
+    }
+  }
+  return "";
+}
+
+}  // namespace imagenet

@@ -1,0 +1,46 @@
+#include "torch/optimizer_settings.h"
+
+#include <c10/util/Exception.h>
+#include <c10/util/Type.h>
+#include <torch/serialize/output-archive.h>
+
+#include <functional>
+#include <sstream>
+
+namespace kolo {
+namespace {
+
+void print_learning_rate(std::ostream& out, const torch::optim::OptimizerOptions& options) {
+  try {
+    out << " lr=" << options.get_lr();
+  } catch (const c10::Error&) {  // it has none
+  }
+}
+
+void print_hash(std::ostream& out, const torch::optim::OptimizerOptions& options) {
+  try {
+    torch::serialize::OutputArchive archive;
+    options.serialize(archive);
+    std::ostringstream bytes;
+    archive.save_to(bytes);
+    out << " options=" << std::hex << std::hash<std::string>()(bytes.str()) << std::dec;
+  } catch (const c10::Error&) {  // it cannot be written
+  }
+}
+
+}  // namespace
+
+std::string settings_of(const torch::optim::Optimizer& optimizer) {
+  std::ostringstream out;
+  out.precision(17);
+  out << c10::demangle(typeid(optimizer).name());
+  for (const auto& group : optimizer.param_groups()) {
+    out << ',';
+    if (!group.has_options()) continue;
+    print_learning_rate(out, group.options());
+    print_hash(out, group.options());
+  }
+  return out.str();
+}
+
+}  // namespace kolo
