@@ -132,7 +132,7 @@ EngineResult summarize(const Way& way, std::vector<double> times, std::size_t wr
   result.control_messages = static_cast<double>(messages) / static_cast<double>(times.size());
   std::sort(times.begin(), times.end());
   result.p50_us = times[times.size() / 2];
-  result.p99_us = times[(times.size() - 1) * 99 / 100];
+  result.p99_us = times[times.size() * 99 / 100];
   result.wrong = wrong;
   return result;
 }

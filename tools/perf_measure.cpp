@@ -187,7 +187,7 @@ Measured summarize(const PerfOptions& options, const Trial& trial, const Contend
   times = slowest(communicator, std::move(times), options.limit);
   std::sort(times.begin(), times.end());
   result.p50_us = times[times.size() / 2];
-  result.p99_us = times[(times.size() - 1) * 99 / 100];
+  result.p99_us = times[times.size() * 99 / 100];
   result.algbw = static_cast<double>(result.bytes) / result.p50_us / 1e3;
   result.busbw = result.algbw * bus_factor(options.operation, communicator.size());
   return result;

@@ -4,15 +4,20 @@
 #include <c10/util/Type.h>
 #include <torch/serialize/output-archive.h>
 
+#include <array>
+#include <charconv>
 #include <functional>
 #include <sstream>
+#include <string_view>
 
 namespace kolo {
 namespace {
 
 void print_learning_rate(std::ostream& out, const torch::optim::OptimizerOptions& options) {
   try {
-    out << " lr=" << options.get_lr();
+    std::array<char, 32> shortest{};
+    const auto end = std::to_chars(shortest.begin(), shortest.end(), options.get_lr()).ptr;
+    out << " lr=" << std::string_view(shortest.begin(), end);
   } catch (const c10::Error&) {  // it has none
   }
 }
@@ -32,7 +37,6 @@ void print_hash(std::ostream& out, const torch::optim::OptimizerOptions& options
 
 std::string settings_of(const torch::optim::Optimizer& optimizer) {
   std::ostringstream out;
-  out.precision(17);
   out << c10::demangle(typeid(optimizer).name());
   for (const auto& group : optimizer.param_groups()) {
     out << ',';
