@@ -1,42 +1,38 @@
 #include "agreement.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+
+#include "recipe.h"
 
 namespace imagenet {
 
 using json = nlohmann::ordered_json;
 
 std::string terms_of(const Options& o) {
-  return json{{"arch", o.arch},
-              {"data kind", static_cast<int>(o.data_kind)},
-              {"classes", o.classes},
-              {"synthetic-images", o.synthetic_images},
-              {"image-size", o.image_size},
-              {"epochs", o.epochs},
-              {"steps", o.steps},
-              {"batch", o.batch},
-              {"val-batch", o.val_batch},
-              {"seed", o.seed},
-              {"lr", o.lr},
-              {"warmup-epochs", o.warmup_epochs},
-              {"schedule", static_cast<int>(o.schedule)},
-              {"milestones", o.milestones},
-              {"momentum", o.momentum},
-              {"nesterov", o.nesterov},
-              {"weight-decay", o.weight_decay},
-              {"no-decay-norm-bias", o.no_decay_norm_bias},
-              {"label-smoothing", o.label_smoothing},
-              {"zero-init-residual", o.zero_init_residual},
-              {"optimizer", static_cast<int>(o.optimizer)},
-              {"sync", o.sync},
-              {"shared-gradients", static_cast<int>(o.shared_gradients)},
-              {"memory-format channels_last", o.channels_last},
-              {"device", static_cast<int>(o.device)},
-              {"amp", static_cast<int>(o.amp)},
-              {"log-interval", o.log_interval},
-              {"checkpoint-dir given", !o.checkpoint_dir.empty()},
-              {"resume given", !o.resume.empty()}}
-      .dump();
+  json terms = {{"arch", o.arch},
+                {"data kind", static_cast<int>(o.data_kind)},
+                {"classes", o.classes},
+                {"synthetic-images", o.synthetic_images},
+                {"image-size", o.image_size},
+                {"steps", o.steps},
+                {"batch", o.batch},
+                {"val-batch", o.val_batch},
+                {"sync", o.sync},
+                {"shared-gradients", static_cast<int>(o.shared_gradients)},
+                {"memory-format channels_last", o.channels_last},
+                {"device", static_cast<int>(o.device)},
+                {"amp", static_cast<int>(o.amp)},
+                {"log-interval", o.log_interval},
+                {"checkpoint-dir given", !o.checkpoint_dir.empty()},
+                {"resume given", !o.resume.empty()}};
+  const json recipe = recipe_of(o);
+  for (const auto& [name, value] : recipe.items()) {
+    std::string option = name;
+    std::ranges::replace(option, '_', '-');
+    terms[option] = value;
+  }
+  return terms.dump();
 }
 
 std::string disagreement_of(const std::vector<std::string>& terms) {

@@ -6,6 +6,7 @@
 
 #include "kolo/error.h"
 #include "process.h"
+#include "recipe.h"
 
 namespace imagenet {
 namespace {
@@ -31,22 +32,6 @@ const char* name_of(Amp amp) {
       break;
   }
   return "off";
-}
-
-json recipe_of(const Options& o) {
-  return {{"lr", o.lr},
-          {"warmup_epochs", o.warmup_epochs},
-          {"schedule", o.schedule == ScheduleKind::cosine ? "cosine" : "step"},
-          {"milestones", o.milestones},
-          {"epochs", o.epochs},
-          {"momentum", o.momentum},
-          {"nesterov", o.nesterov},
-          {"weight_decay", o.weight_decay},
-          {"no_decay_norm_bias", o.no_decay_norm_bias},
-          {"label_smoothing", o.label_smoothing},
-          {"zero_init_residual", o.zero_init_residual},
-          {"optimizer", o.optimizer == OptimizerKind::fused ? "fused" : "torch"},
-          {"seed", o.seed}};
 }
 
 }  // namespace

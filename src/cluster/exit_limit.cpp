@@ -6,7 +6,6 @@
 #include <future>
 #include <memory>
 #include <system_error>
-#include <utility>
 
 #include "base/start_thread.h"
 
@@ -28,8 +27,10 @@ void flush_if_possible() {
 
 }  // namespace
 
-ExitLimit::ExitLimit(std::chrono::milliseconds limit, int status, std::string why)
-    : why_(std::move(why)),
+ExitLimit::ExitLimit(std::chrono::milliseconds limit, int status, const Words& words)
+    : line_("kolo: process " + std::to_string(getpid()) + ": " + words.call + " has not come back within " +
+            std::to_string(limit.count()) + " ms (KOLO_TIMEOUT, and at least " + words.at_least + "): " + words.why +
+            "\n"),
       thread_(base::start_thread("a limit of MPI", [this, limit, status] { watch(limit, status); })) {}
 
 ExitLimit::~ExitLimit() {
@@ -45,7 +46,7 @@ void ExitLimit::watch(std::chrono::milliseconds limit, int status) noexcept {
   std::unique_lock lock(lock_);
   if (changed_.wait_for(lock, limit, [this] { return over_; })) return;
   lock.unlock();
-  if (!why_.empty()) static_cast<void>(!write(STDERR_FILENO, why_.data(), why_.size()));
+  static_cast<void>(!write(STDERR_FILENO, line_.data(), line_.size()));
   try {
     flush_if_possible();
   } catch (const std::system_error&) {  // no thread for it

@@ -8,18 +8,24 @@
 
 namespace kolo::cluster {
 
-// Ends the process with `status` where it does not get past what is done while this lives, after a line on stderr that
-// says `why` (none if empty). Throws BackendError where no thread can be had.
+// Ends the process with `status` where it does not get past `call`, which is made while this lives, after a line on
+// stderr that says so, the limit and its least value (`at_least`), and `why`. Throws BackendError where no thread can
+// be had.
 class ExitLimit {
  public:
-  ExitLimit(std::chrono::milliseconds limit, int status, std::string why = {});
+  struct Words {
+    std::string call;
+    std::string at_least;
+    std::string why;
+  };
+  ExitLimit(std::chrono::milliseconds limit, int status, const Words& words);
   ExitLimit(const ExitLimit&) = delete;
   ~ExitLimit();
 
  private:
   void watch(std::chrono::milliseconds limit, int status) noexcept;
 
-  std::string why_;
+  const std::string line_;
   std::mutex lock_;
   std::condition_variable changed_;
   bool over_ = false;

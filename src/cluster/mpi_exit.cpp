@@ -36,13 +36,6 @@ Exit& state() {
   return *the_one;
 }
 
-std::string text_of_no_finalize(milliseconds limit, int status) {
-  return "kolo: process " + std::to_string(getpid()) + ": MPI_Finalize has not come back within " +
-         std::to_string(limit.count()) +
-         " ms (KOLO_TIMEOUT, and at least 2 s): a rank of the job does not come to it; this one ends with status " +
-         std::to_string(status) + "\n";
-}
-
 // A forked child has nothing to finalise.
 void finalize(int status, void* /*unused*/) noexcept {
   if (state().skip || getpid() != state().process || !mpi_usable()) return;
@@ -50,8 +43,9 @@ void finalize(int status, void* /*unused*/) noexcept {
   std::optional<ExitLimit> limit;
   if (status != 0 || state().failed) {
     try {
-      const milliseconds longest = state().limit;
-      limit.emplace(longest, status, text_of_no_finalize(longest, status));
+      const std::string why = "a rank of the job does not come to it; this one ends with status ";
+      limit.emplace(state().limit.load(), status,
+                    ExitLimit::Words{"MPI_Finalize", "2 s", why + std::to_string(status)});
     } catch (const BackendError&) {  // no thread: rather no MPI_Finalize than one for ever
       return;
     }

@@ -50,18 +50,12 @@ void outlive_broken_connections() {
 }
 
 // MPI knows no rank yet that could be named.
-std::string text_of_no_init(std::chrono::milliseconds limit) {
-  return "kolo: process " + std::to_string(getpid()) + ": MPI_Init has not come back within " +
-         std::to_string(limit.count()) +
-         " ms (KOLO_TIMEOUT, and at least 5 minutes): a rank of the job has ended before it, or does not run; this one "
-         "ends\n";
-}
-
 // It waits for all ranks, without a deadline of its own.
 int initialise() {
   int level = MPI_THREAD_SINGLE;
   const auto longest = std::max(mpi_limit(), kBootstrapTimeout);
-  const ExitLimit limit(longest, 1, text_of_no_init(longest));
+  const ExitLimit limit(
+      longest, 1, {"MPI_Init", "5 minutes", "a rank of the job has ended before it, or does not run; this one ends"});
   if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS) {
     throw BackendError("MPI_Init_thread failed");
   }

@@ -151,6 +151,21 @@ double recursive_doubling_cost(double bytes, int halvings, const Surroundings& a
   return path.us();
 }
 
+struct Doubling {
+  int halvings = 0;
+  double us = 0;
+};
+
+Doubling cheapest_doubling(double bytes, const Surroundings& at, const CostConstants& constants) {
+  Doubling best{0, recursive_doubling_cost(bytes, 0, at, constants)};
+  const int rounds = static_cast<int>(std::bit_width(static_cast<unsigned>(at.size))) - 1;
+  for (int halvings = 1; halvings < rounds; ++halvings) {  // halving in the last one saves nothing
+    const double us = recursive_doubling_cost(bytes, halvings, at, constants);
+    if (us < best.us) best = {halvings, us};
+  }
+  return best;
+}
+
 double direct_cost(Way way, double bytes, const Surroundings& at, const CostConstants& constants) {
   const double steps = pieces(bytes, static_cast<double>(collectives::kLaneBytes));
   switch (way) {
@@ -244,7 +259,7 @@ double cost_us(Way way, const Load& load, const Surroundings& surroundings, cons
     case Way::halving_doubling:
       return flags.us() + halving_doubling_cost(bytes, surroundings, constants);
     case Way::recursive_doubling:  // flags are part of its messages
-      return recursive_doubling_cost(bytes, halvings_of(load.bytes, surroundings, constants), surroundings, constants);
+      return cheapest_doubling(bytes, surroundings, constants).us;
     case Way::hierarchical:
       return hierarchical_cost(load, surroundings, constants);
     case Way::alone:
@@ -255,15 +270,7 @@ double cost_us(Way way, const Load& load, const Surroundings& surroundings, cons
 }
 
 int halvings_of(std::size_t bytes, const Surroundings& surroundings, const CostConstants& constants) {
-  const auto us = [&](int halvings) {
-    return recursive_doubling_cost(static_cast<double>(bytes), halvings, surroundings, constants);
-  };
-  const int rounds = static_cast<int>(std::bit_width(static_cast<unsigned>(surroundings.size))) - 1;
-  int best = 0;
-  for (int halvings = 1; halvings < rounds; ++halvings) {  // halving in the last one saves nothing
-    if (us(halvings) < us(best)) best = halvings;
-  }
-  return best;
+  return cheapest_doubling(static_cast<double>(bytes), surroundings, constants).halvings;
 }
 
 // Segments are passed on as they come; the first one has to take every hop. In a tree every rank but the root sends a

@@ -1,8 +1,6 @@
 // Builds the object graph of one rank.
 #include "kolo/context.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <future>
 #include <thread>
@@ -184,8 +182,7 @@ Context::Context(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {
 
 // Threads that wait for a Work hold the engine, which uses what Parts own; all Works have ended when it has stopped.
 Context::~Context() {
-  if (parts_->process !=
-      getpid()) {  // a forked child, which has none of the threads: the parent's group is not its own
+  if (parts_->inherited()) {
     static_cast<void>(parts_.release());
     return;
   }
@@ -201,7 +198,7 @@ CounterSnapshot Context::counters() const { return parts_->counters.snapshot(); 
 void Context::log(LogLevel level, std::string_view line) const { parts_->logger.write(level, line); }
 
 void Context::shutdown() {
-  if (parts_->process != getpid()) return;
+  if (parts_->inherited()) return;
   parts_->engine->stop();
   if (parts_->watch) parts_->watch->stop();
   if (parts_->bootstrap->of_threads() || std::exchange(parts_->ended, true)) return;

@@ -28,6 +28,8 @@ struct Context::Parts {
   std::shared_ptr<engine::EngineImpl> engine;  // shared: Works hold weak references
   bool ended = false;                          // and MPI's end knows how
   const pid_t process = getpid();
+  // In a forked child, which has none of the threads: the parent's group is not its own.
+  [[nodiscard]] bool inherited() const noexcept { return process != getpid(); }
 
   // Where the making of a Context fails: the monitor wakes what the wires are.
   ~Parts() {

@@ -1,0 +1,21 @@
+#include "recipe.h"
+
+namespace imagenet {
+
+nlohmann::ordered_json recipe_of(const Options& o) {
+  return {{"lr", o.lr},
+          {"warmup_epochs", o.warmup_epochs},
+          {"schedule", o.schedule == ScheduleKind::cosine ? "cosine" : "step"},
+          {"milestones", o.milestones},
+          {"epochs", o.epochs},
+          {"momentum", o.momentum},
+          {"nesterov", o.nesterov},
+          {"weight_decay", o.weight_decay},
+          {"no_decay_norm_bias", o.no_decay_norm_bias},
+          {"label_smoothing", o.label_smoothing},
+          {"zero_init_residual", o.zero_init_residual},
+          {"optimizer", o.optimizer == OptimizerKind::fused ? "fused" : "torch"},
+          {"seed", o.seed}};
+}
+
+}  // namespace imagenet

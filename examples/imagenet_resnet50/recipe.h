@@ -1,0 +1,11 @@
+#pragma once
+#include <nlohmann/json.hpp>
+
+#include "options.h"
+
+namespace imagenet {
+
+// The options that say how is trained, by their names with underscores, as in the header of --json.
+[[nodiscard]] nlohmann::ordered_json recipe_of(const Options& options);
+
+}  // namespace imagenet
