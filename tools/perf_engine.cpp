@@ -9,6 +9,8 @@
 #include <memory>
 #include <thread>
 
+#include "perf_times.h"
+
 namespace kolo::tools {
 namespace {
 
@@ -131,8 +133,8 @@ EngineResult summarize(const Way& way, std::vector<double> times, std::size_t wr
   result.bytes = way.bytes;
   result.control_messages = static_cast<double>(messages) / static_cast<double>(times.size());
   std::sort(times.begin(), times.end());
-  result.p50_us = times[times.size() / 2];
-  result.p99_us = times[times.size() * 99 / 100];
+  result.p50_us = percentile(times, 50);
+  result.p99_us = percentile(times, 99);
   result.wrong = wrong;
   return result;
 }

@@ -10,6 +10,7 @@
 #include "kolo/baseline.h"
 #include "kolo/error.h"
 #include "perf_data.h"
+#include "perf_times.h"
 
 namespace kolo::tools {
 namespace {
@@ -186,8 +187,8 @@ Measured summarize(const PerfOptions& options, const Trial& trial, const Contend
   result.bytes = trial.count() * size_of(options.dtype);
   times = slowest(communicator, std::move(times), options.limit);
   std::sort(times.begin(), times.end());
-  result.p50_us = times[times.size() / 2];
-  result.p99_us = times[times.size() * 99 / 100];
+  result.p50_us = percentile(times, 50);
+  result.p99_us = percentile(times, 99);
   result.algbw = static_cast<double>(result.bytes) / result.p50_us / 1e3;
   result.busbw = result.algbw * bus_factor(options.operation, communicator.size());
   return result;
@@ -287,7 +288,7 @@ double measure_copy_rate(Communicator& communicator, std::size_t bytes, std::chr
   }
   times = slowest(communicator, std::move(times), limit);
   std::sort(times.begin(), times.end());
-  return 2.0 * static_cast<double>(bytes) * communicator.size() / times[times.size() / 2] / 1e3;
+  return 2.0 * static_cast<double>(bytes) * communicator.size() / percentile(times, 50) / 1e3;
 }
 
 }  // namespace kolo::tools

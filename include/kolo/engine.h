@@ -39,6 +39,8 @@ struct Request {
 class Engine {
  public:
   virtual ~Engine() = default;
+  // How many ranks it serves.
+  [[nodiscard]] virtual int size() const noexcept = 0;
   // Throws UsageError at once for a name that is already pending here, or a malformed request; rethrows the fatal
   // error of a poisoned group.
   virtual Work submit(Request request) = 0;

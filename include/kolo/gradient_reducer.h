@@ -88,6 +88,8 @@ class GradientReducer {
   [[nodiscard]] virtual bool contributed(std::size_t index) const = 0;
   // Changes whenever gradient() pointers may have changed: with a new plan.
   [[nodiscard]] virtual std::uint64_t generation() const noexcept = 0;
+  // As errors and warnings call it: "gradients/0". The same on all ranks.
+  [[nodiscard]] virtual std::string name() const = 0;
   // Number of the round that the next contribute() belongs to. Grows when a round ends, by finish() or by a failure.
   [[nodiscard]] virtual std::uint64_t round() const noexcept = 0;
   // Moves launched buckets forward without blocking.

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -27,8 +29,10 @@ struct Exit {
   std::atomic<bool> skip{false};
   std::atomic<bool> failed{false};
   std::atomic<bool> failed_start{false};
-  std::atomic<int> open_groups{0};
   std::atomic<milliseconds> limit{kLeastLimit};
+  std::mutex lock;
+  std::map<int, std::function<void()>> open_groups;  // guarded by lock; how each is left
+  int groups_opened = 0;                             // guarded by lock
 };
 
 Exit& state() {
@@ -36,10 +40,30 @@ Exit& state() {
   return *the_one;
 }
 
+bool within_a_group() {
+  const std::lock_guard lock(state().lock);
+  return !state().open_groups.empty();
+}
+
+// The newest first, as they would be destroyed.
+void leave_open_groups() noexcept {
+  for (;;) {
+    std::function<void()> leave;
+    {
+      const std::lock_guard lock(state().lock);
+      if (state().open_groups.empty()) return;
+      leave = std::move(std::prev(state().open_groups.end())->second);
+      state().open_groups.erase(std::prev(state().open_groups.end()));
+    }
+    leave();
+  }
+}
+
 // A forked child has nothing to finalise.
 void finalize(int status, void* /*unused*/) noexcept {
-  if (state().skip || getpid() != state().process || !mpi_usable()) return;
-  if (status != 0 && (state().open_groups > 0 || state().failed_start)) return;
+  if (getpid() != state().process || !mpi_usable()) return;
+  if (status == 0) leave_open_groups();
+  if (state().skip || (status != 0 && (within_a_group() || state().failed_start))) return;
   std::optional<ExitLimit> limit;
   if (status != 0 || state().failed) {
     try {
@@ -69,8 +93,15 @@ void limit_mpi_finalize(milliseconds limit) noexcept {
   }
 }
 void note_failed_group() noexcept { state().failed = true; }
-void note_open_group() noexcept { ++state().open_groups; }
-void note_closed_group() noexcept { --state().open_groups; }
+int note_open_group(std::function<void()> leave) {
+  const std::lock_guard lock(state().lock);
+  state().open_groups.emplace(state().groups_opened, std::move(leave));
+  return state().groups_opened++;
+}
+void note_closed_group(int group) noexcept {
+  const std::lock_guard lock(state().lock);
+  state().open_groups.erase(group);
+}
 void note_failed_start(bool failed) noexcept { state().failed_start = failed; }
 void note_orderly_end(int ranks) noexcept {
   if (ranks == world_size()) state().failed = false;

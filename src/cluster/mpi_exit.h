@@ -1,6 +1,7 @@
 #pragma once
 // How this process's MPI ends: MPI_Finalize waits for every rank, and one that is gone, or stands still, never comes.
 #include <chrono>
+#include <functional>
 
 namespace kolo::cluster {
 
@@ -16,10 +17,12 @@ void limit_mpi_finalize(std::chrono::milliseconds limit) noexcept;
 void note_failed_group() noexcept;
 // A group of `ranks` has taken leave of each other. If these are all of MPI's, what failed before is forgotten.
 void note_orderly_end(int ranks) noexcept;
-// A Context of this process has begun, and is over. Whoever exits with a status other than 0 within one does not come
-// to MPI_Finalize: its peers wait for it elsewhere, and are told when its process has ended.
-void note_open_group() noexcept;
-void note_closed_group() noexcept;
+// A Context of this process has begun; returns what note_closed_group() is given when it is over. Whoever exits with a
+// status other than 0 within one does not come to MPI_Finalize: its peers wait for it elsewhere, and are told when its
+// process has ended. At an exit with status 0 `leave` is called first: it takes leave of the peers, and closes the
+// group.
+[[nodiscard]] int note_open_group(std::function<void()> leave);
+void note_closed_group(int group) noexcept;
 // A Context could not be made here, or has been since: the same for an exit in between.
 void note_failed_start(bool failed) noexcept;
 

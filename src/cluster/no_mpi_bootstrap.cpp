@@ -12,8 +12,8 @@ std::unique_ptr<Bootstrap> make_mpi_bootstrap(const void* /*mpi_comm*/) {
 void skip_mpi_finalize() noexcept {}
 void limit_mpi_finalize(std::chrono::milliseconds /*limit*/) noexcept {}
 void note_failed_group() noexcept {}
-void note_open_group() noexcept {}
-void note_closed_group() noexcept {}
+int note_open_group(std::function<void()> /*leave*/) { return 0; }
+void note_closed_group(int /*group*/) noexcept {}
 void note_failed_start(bool /*failed*/) noexcept {}
 void note_orderly_end(int /*ranks*/) noexcept {}
 

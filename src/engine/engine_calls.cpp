@@ -140,6 +140,8 @@ void EngineImpl::say_why(Fatal& leaving) {
   leaving.after_failure = idle_since_failure();
   if (leaving.after_failure) {
     leaving.text = "training code failed on " + who + ": " + *own_failure_ + " (" + leaving.text + ")";
+  } else {
+    leaving.text += ": it takes no further step; do all ranks take equally many?";
   }
 }
 

@@ -45,6 +45,7 @@ class EngineImpl final : public Engine,
   explicit EngineImpl(EngineParts parts);
   ~EngineImpl() override;
 
+  [[nodiscard]] int size() const noexcept override { return parts_.placement.size; }
   Work submit(Request request) override;
   bool progress() override;
   std::unique_ptr<GradientReducer> make_reducer(std::vector<GradientInfo> table, ReducerOptions options) override;

@@ -94,6 +94,7 @@ class GradientRounds final : public GradientReducer {
   [[nodiscard]] std::span<std::byte> gradient(std::size_t index) override;
   [[nodiscard]] bool contributed(std::size_t index) const override;
   [[nodiscard]] std::uint64_t generation() const noexcept override { return generation_; }
+  [[nodiscard]] std::string name() const override { return name_of(settings_.id); }
   [[nodiscard]] std::uint64_t round() const noexcept override { return finished_rounds_.load(); }
   void progress() override;
 

@@ -28,6 +28,7 @@ class ReducerHandle final : public GradientReducer {
   [[nodiscard]] std::span<std::byte> gradient(std::size_t index) override { return rounds_->gradient(index); }
   [[nodiscard]] bool contributed(std::size_t index) const override { return rounds_->contributed(index); }
   [[nodiscard]] std::uint64_t generation() const noexcept override { return rounds_->generation(); }
+  [[nodiscard]] std::string name() const override { return rounds_->name(); }
   [[nodiscard]] std::uint64_t round() const noexcept override { return rounds_->round(); }
   void progress() override { rounds_->progress(); }
 

@@ -177,7 +177,7 @@ void Context::Parts::measure_costs() {
 
 Context::Context(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {
   parts_->start();
-  if (!parts_->bootstrap->of_threads()) cluster::note_open_group();
+  if (!parts_->bootstrap->of_threads()) parts_->group = cluster::note_open_group([this] { shutdown(); });
 }
 
 // Threads that wait for a Work hold the engine, which uses what Parts own; all Works have ended when it has stopped.
@@ -202,7 +202,7 @@ void Context::shutdown() {
   parts_->engine->stop();
   if (parts_->watch) parts_->watch->stop();
   if (parts_->bootstrap->of_threads() || std::exchange(parts_->ended, true)) return;
-  cluster::note_closed_group();
+  cluster::note_closed_group(parts_->group);
   if (parts_->engine->has_failed()) {
     cluster::note_failed_group();
   } else {

@@ -27,6 +27,7 @@ struct Context::Parts {
   std::unique_ptr<Communicator> communicator;
   std::shared_ptr<engine::EngineImpl> engine;  // shared: Works hold weak references
   bool ended = false;                          // and MPI's end knows how
+  int group = 0;                               // by which MPI's end knows it
   const pid_t process = getpid();
   // In a forked child, which has none of the threads: the parent's group is not its own.
   [[nodiscard]] bool inherited() const noexcept { return process != getpid(); }

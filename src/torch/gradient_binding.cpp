@@ -10,6 +10,7 @@
 #include "kolo/error.h"
 #include "kolo/torch/fused_optimizer.h"
 #include "torch/dtype.h"
+#include "torch/equal_weights.h"
 #include "torch/gradient_allocator.h"
 #include "torch/optimizer_settings.h"
 #include "torch/torch_device.h"
@@ -45,7 +46,8 @@ ReducerOptions reducer_options(const DistributedOptions& options, const torch::o
   result.bucket_bytes = options.bucket_bytes;
   result.in_place_from = options.shared_gradients ? std::max<std::size_t>(options.shared_from, 1) : 0;
   if (device) result.release_cached_memory = [device] { release_cached(*device); };
-  result.settings = "passes_per_step=" + std::to_string(options.passes_per_step) + ", " + settings_of(optimizer);
+  result.settings = "passes_per_step=" + std::to_string(options.passes_per_step) +
+                    ", compare_weights=" + std::to_string(options.compare_weights) + ", " + settings_of(optimizer);
   return result;
 }
 
@@ -325,7 +327,21 @@ void GradientBinding::close_round() {
     GradientHook::remove(slot->parameter, slot->hook);
   }
   departed_.clear();
+  compare_weights();
   closed_ = true;
+}
+
+// Once a plan: all ranks have a new one after the same round.
+void GradientBinding::compare_weights() {
+  if (!options_.compare_weights || compared_ == reducer_->generation()) {
+    return;
+  }
+  NamedTensors weights;
+  for (const auto& slot : slots_) {
+    weights.emplace_back(slot->info.name, slot->parameter);
+  }
+  require_equal_weights(engine_, "weights of " + reducer_->name(), weights);
+  compared_ = reducer_->generation();
 }
 
 bool GradientBinding::closed() const {

@@ -74,6 +74,7 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   Slots take_table(const std::vector<NamedParameter>& parameters);
   [[nodiscard]] std::optional<std::string> first_that_joined();
   void reduce_newcomers();
+  void compare_weights();
   [[noreturn]] void spoil(const std::string& text);
 
   Engine& engine_;
@@ -88,8 +89,9 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   std::optional<c10::Stream> reader_;  // there, of whoever closed the last round
   std::mutex mutex_;                   // hooks run on whichever thread calls backward()
   std::uint64_t round_ = 0;
-  std::uint64_t offered_ = 0;  // the generation whose memory gradients are made in
-  bool began_ = false;         // something was contributed in this round
+  std::uint64_t offered_ = 0;   // the generation whose memory gradients are made in
+  std::uint64_t compared_ = 0;  // the generation in whose first round all ranks had the same weights
+  bool began_ = false;          // something was contributed in this round
   bool closed_ = false;
   std::string spoiled_;  // why this round cannot be closed any more
   int no_sync_ = 0;

@@ -6,9 +6,10 @@
 
 #include <array>
 #include <charconv>
-#include <functional>
 #include <sstream>
 #include <string_view>
+
+#include "torch/fingerprint.h"
 
 namespace kolo {
 namespace {
@@ -28,7 +29,7 @@ void print_hash(std::ostream& out, const torch::optim::OptimizerOptions& options
     options.serialize(archive);
     std::ostringstream bytes;
     archive.save_to(bytes);
-    out << " options=" << std::hex << std::hash<std::string>()(bytes.str()) << std::dec;
+    out << " options=" << std::hex << fingerprint(bytes.str()) << std::dec;
   } catch (const c10::Error&) {  // it cannot be written
   }
 }

@@ -1,10 +1,10 @@
 // First only a fingerprint of every rank's table goes round; the tables themselves only when two differ.
-#include <cstdio>
 #include <sstream>
 
 #include "kolo/error.h"
 #include "kolo/gather_texts.h"
 #include "kolo/torch/broadcast.h"
+#include "torch/fingerprint.h"
 
 namespace kolo {
 namespace {
@@ -29,17 +29,6 @@ std::string table_text(const NamedTensors& tensors) {
     text << '\n';
   }
   return text.str();
-}
-
-// FNV-1a, in hexadecimal, and the length.
-std::string fingerprint(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325U;
-  for (const unsigned char byte : text) {
-    hash = (hash ^ byte) * 0x100000001b3U;
-  }
-  char digits[48];
-  std::snprintf(digits, sizeof digits, "%016llx/%zu", static_cast<unsigned long long>(hash), text.size());
-  return digits;
 }
 
 std::string describe_line(const std::string& line) {
@@ -82,7 +71,7 @@ NamedTensors model_tensors(const torch::nn::Module& module) {
 
 void verify_model(Context& context, const NamedTensors& tensors) {
   const std::string table = table_text(tensors);
-  const auto fingerprints = gather_texts(context, fingerprint(table));
+  const auto fingerprints = gather_texts(context, std::to_string(fingerprint(table)));
   for (const auto& other : fingerprints) {
     if (other != fingerprints.front()) {
       report_difference(gather_texts(context, table));

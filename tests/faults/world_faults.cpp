@@ -6,6 +6,7 @@
 //           idle (never comes again; the others' deadline is three seconds)
 //           hushed (the same, and the others end as if nothing had been)
 //           late (nobody is lost: one ends long after the others)
+//           leave, all_leave (one or all call exit(0) within their Context)
 //     WHO   ranks as 2 or 0,3: one after the other, by their first numbers; each is lost out of the world of those left
 //     WHAT  named | rounds | communicator: what all ranks do all the time
 //
@@ -92,6 +93,7 @@ void come_to_harm(const Orders& orders, int rank) {
   if (orders.how == "kill") die();
   if (orders.how == "exit") _exit(3);
   if (orders.how == "orderly_exit") std::exit(7);  // its handlers run, MPI's among them
+  if (orders.how == "leave" || orders.how == "all_leave") std::exit(0);
   if (orders.how == "stop") std::raise(SIGSTOP);
   while (is_idle(orders)) pause();
 }
@@ -103,7 +105,7 @@ bool work_until_loss(Context& context, const Orders& orders, int victim, const s
   try {
     Work work(context, orders.what);
     for (int steps = 0;; ++steps) {
-      if (steps == 10 && rank == victim) come_to_harm(orders, rank);
+      if (steps == 10 && (rank == victim || orders.how == "all_leave")) come_to_harm(orders, rank);
       begin = Clock::now();
       work.step();
     }
@@ -137,6 +139,7 @@ int run(const Orders& orders) {
   for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<int>(i);
   for (const int victim : orders.who) {
     if (!work_until_loss(*context, orders, victim, numbers)) return orders.how == "hushed" ? 0 : 4;
+    if (orders.how == "leave") return 0;  // nobody is lost who could be done without
     const auto begin = Clock::now();
     std::vector<int> left;
     std::string text;

@@ -160,6 +160,28 @@ def idles_alone(launch, ranks, victim, what):
     return job, []
 
 
+def leaves(launch, ranks, victim, what):
+    """One calls exit(0) within its Context: the others hear of it as of any other leave, and everybody ends."""
+    job = launch(ranks, "leave", str(victim), what)
+    harmed, waits = harmed_at(job, victim)[0], []
+    for rank in range(ranks):
+        if rank != victim:
+            lost = job.wait_for(rf"^rank {rank}: lost {victim} at (\d+) .*: .*rank {victim} has shut down its Context")[0]
+            waits.append(int(lost.group(1)) - harmed)
+    assert max(waits) < SOON, f"heard of after {waits} ms"
+    assert ends(job.process.pid, LIMIT), "mpirun does not end"
+    return job, waits
+
+
+def all_leave(launch, ranks, what):
+    """All call exit(0) within their Context, and have nothing else to do: that is the end of a healthy job."""
+    job = launch(ranks, "all_leave", "0", what)
+    assert ends(job.process.pid, LIMIT), "mpirun does not end"
+    assert job.process.wait() == 0, f"mpirun's status is {job.process.returncode}"
+    assert len(job.find(r"^rank \d: harmed")) == ranks and not job.find(r"^rank \d: (lost|error)"), "somebody complains"
+    return job, []
+
+
 def comes_late(launch, ranks, victim, what):
     """Nobody is lost: those who are done wait in MPI_Finalize for the last one, however long that takes."""
     job = launch(ranks, "late", str(victim), what)
@@ -256,6 +278,9 @@ def one_host(program, mpirun):
         run("killed, by name", dies, launch, 4, "kill", [2], "named"),
         run("ends without a word, rounds", dies, launch, 3, "exit", [0], "rounds"),
         run("calls exit() within its Context, rounds", dies, launch, 3, "orderly_exit", [1], "rounds"),
+        run("calls exit(0) within its Context, by name", leaves, launch_plainly, 3, 1, "named"),
+        run("calls exit(0) within its Context, plain calls", leaves, launch_plainly, 3, 0, "communicator"),
+        run("all call exit(0) within their Context", all_leave, launch_plainly, 3, "rounds"),
         run("one of two", dies, launch, 2, "kill", [0], "rounds"),
         run("one after the other", dies, launch, 4, "kill", [0, 1], "communicator"),
         run("stopped, and ended by its host", stops, launch, 4, 1, "rounds", True),

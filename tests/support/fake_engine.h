@@ -76,6 +76,7 @@ class FakeReducer final : public GradientReducer {
   std::span<std::byte> gradient(std::size_t index) override { return memory_.at(index); }
   bool contributed(std::size_t index) const override { return contributed_.at(index); }
   std::uint64_t generation() const noexcept override { return 1; }
+  std::string name() const override { return "fake"; }
   std::uint64_t round() const noexcept override { return round_; }
   void progress() override {}
 
@@ -131,6 +132,7 @@ class FakeReducer final : public GradientReducer {
 
 class FakeEngine final : public Engine {
  public:
+  int size() const noexcept override { return 1; }
   Work submit(Request request) override { throw UsageError("the fake engine has no named requests: " + request.name); }
   bool progress() override { return false; }
   std::unique_ptr<GradientReducer> make_reducer(std::vector<GradientInfo> table, ReducerOptions options) override {

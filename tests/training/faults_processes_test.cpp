@@ -61,12 +61,13 @@ class Training {
     for (std::size_t i = 0; i < weights_.size(); ++i) EXPECT_TRUE(weights_[i].equal(before[i])) << "tensor " << i;
   }
 
+  [[nodiscard]] NamedTensors names() const { return {{"a", weights_[0]}, {"b", weights_[1]}, {"c", weights_[2]}}; }
+
  private:
   std::vector<at::Tensor> trainable() {
     for (auto& weight : weights_) weight.set_requires_grad(true);
     return weights_;
   }
-  [[nodiscard]] NamedTensors names() const { return {{"a", weights_[0]}, {"b", weights_[1]}, {"c", weights_[2]}}; }
 
   Context& context_;
   std::vector<at::Tensor> weights_;
@@ -116,7 +117,8 @@ TEST(Options, ThatDifferAreFoundWhenTheOptimizerIsWrapped) {
   const std::vector<Case> cases = {{{.op = ReduceOp::sum}, {"average", "sum"}},
                                    {{.prescale = 0.5}, {"prescale 1", "prescale 0.5"}},
                                    {{.postscale = 0.25}, {"postscale 1", "postscale 0.25"}},
-                                   {{.passes_per_step = 2}, {"passes_per_step=1", "passes_per_step=2"}}};
+                                   {{.passes_per_step = 2}, {"passes_per_step=1", "passes_per_step=2"}},
+                                   {{.compare_weights = false}, {"compare_weights=1", "compare_weights=0"}}};
   for_every_odd_rank(quick(), [&](Context& context, const Roles& roles) {
     for (const auto& [odd, texts] : cases) {
       SCOPED_TRACE(texts[1]);
@@ -143,6 +145,64 @@ TEST(Options, OfTheOptimizerItselfToo) {
           {"torch::optim::SGD, lr=0.1 ", rank_text(roles.odd)});
     }
     Training(context).expect_clean_step();
+  });
+}
+
+// --- weights that are not the same
+// ------------------------------------------------------------------------------------
+
+TEST(Weights, ThatDifferAreFoundInTheFirstStepAndBroadcastingMendsIt) {
+  for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
+    Training training(context);
+    const auto spoil = [&](std::size_t index) {
+      const torch::NoGradGuard no_grad;
+      training.weight(index).view(-1)[3].add_(1e-6);
+    };
+    if (roles.is_odd) {
+      spoil(1);
+      spoil(2);
+    }
+    std::string apart = rank_text(roles.odd);
+    if (roles.odd == 0) apart = context.size() == 2 ? "rank 1" : "ranks 1, 2";
+    training.without_a_change([&] {
+      expect_error<MismatchError>(
+          [&] {
+            training.step({0, 1, 2});
+          },
+          {"'b' of " + apart + " is not that of rank 0", "(2 of 3 parameters"});
+    });
+    broadcast_parameters(context, training.names());
+    for (int step = 0; step < 3; ++step) training.expect_clean_step();
+  });
+}
+
+TEST(Weights, OfParametersThatJoinLaterToo) {
+  for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
+    Training training(context);
+    for (int step = 0; step < 2; ++step) training.expect_clean_step();
+    const at::Tensor added = torch::full({4}, roles.is_odd ? 2.0 : 1.0).set_requires_grad(true);
+    training.optimizer().add_param_group(torch::optim::OptimizerParamGroup({added}), {{"added", added}});
+    training.without_a_change([&] {
+      expect_error<MismatchError>([&] { training.step({0, 1, 2}); }, {"'added' of rank", "(1 of 4 parameters"});
+    });
+    broadcast_parameters(context, {{"added", added}});
+    training.expect_clean_step();
+  });
+}
+
+TEST(Weights, AreComparedOnceAndNotWhereTheyMayDiffer) {
+  for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
+    Training usual(context);
+    usual.expect_clean_step();
+    const auto messages = context.counters().at("control_messages");
+    for (int step = 0; step < 3; ++step) usual.expect_clean_step();
+    EXPECT_EQ(context.counters().at("control_messages"), messages);
+    Training apart(context, {.compare_weights = false});
+    if (roles.is_odd) {
+      const torch::NoGradGuard no_grad;
+      apart.weight(0).add_(1);
+    }
+    apart.expect_clean_step();
   });
 }
 

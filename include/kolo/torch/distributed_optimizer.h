@@ -33,6 +33,9 @@ struct DistributedOptions {
   // docs/gradients.md says what else differs.
   bool shared_gradients = false;
   std::size_t shared_from = 16 * 1024;
+  // Whether the parameters of all ranks are compared bit by bit (a hash each) when gradients are first reduced, and
+  // again when their table has changed: MismatchError names the ranks whose weights are not rank 0's.
+  bool compare_weights = true;
 };
 
 class GradientBinding;

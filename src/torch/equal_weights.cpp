@@ -1,0 +1,79 @@
+#include "torch/equal_weights.h"
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "kolo/error.h"
+#include "torch/fingerprint.h"
+
+namespace kolo {
+namespace {
+
+using Values = std::vector<std::int64_t>;
+
+Work submit(Engine& engine, const std::string& name, RequestKind kind, const std::shared_ptr<Values>& values) {
+  Request request;
+  request.name = name;
+  request.kind = kind;
+  request.dtype = DType::i64;
+  request.sizes = {static_cast<std::int64_t>(values->size())};
+  request.op = ReduceOp::max;
+  request.input = values->data();
+  if (kind == RequestKind::allreduce) request.output = values->data();
+  request.keep = values;
+  return engine.submit(std::move(request));
+}
+
+// Of each tensor the fingerprint without its sign bit, then all of them negated: their maxima over the ranks are the
+// largest fingerprint and minus the smallest.
+Values both_ways(const NamedTensors& weights) {
+  Values values;
+  values.reserve(2 * weights.size());
+  for (const auto& [name, tensor] : weights) values.push_back(static_cast<std::int64_t>(fingerprint(tensor) >> 1));
+  for (std::size_t i = 0; i < weights.size(); ++i) values.push_back(-values[i]);
+  return values;
+}
+
+// "rank 1", "ranks 1, 2, 3 and 9 more": those whose value is not that of rank 0.
+std::string ranks_apart(std::span<const std::byte> gathered) {
+  constexpr std::size_t kShown = 8;
+  Values values(gathered.size() / sizeof(std::int64_t));
+  std::memcpy(values.data(), gathered.data(), gathered.size());
+  std::string text;
+  std::size_t count = 0;
+  for (std::size_t rank = 1; rank < values.size(); ++rank) {
+    if (values[rank] == values[0] || ++count > kShown) continue;
+    text += (count == 1 ? "" : ", ") + std::to_string(rank);
+  }
+  if (count > kShown) text += " and " + std::to_string(count - kShown) + " more";
+  return (count == 1 ? "rank " : "ranks ") + text;
+}
+
+}  // namespace
+
+void require_equal_weights(Engine& engine, const std::string& name, const NamedTensors& weights) {
+  if (weights.empty() || engine.size() == 1) return;
+  const Values mine = both_ways(weights);
+  const auto largest = std::make_shared<Values>(mine);
+  submit(engine, name, RequestKind::allreduce, largest).wait();
+  const auto differs = [&](std::size_t i) { return (*largest)[i] != -(*largest)[weights.size() + i]; };
+  std::size_t count = 0;
+  std::size_t first = 0;
+  for (std::size_t i = weights.size(); i-- > 0;) {
+    if (differs(i)) {
+      ++count;
+      first = i;
+    }
+  }
+  if (count == 0) return;
+  Work work = submit(engine, name, RequestKind::allgather, std::make_shared<Values>(1, mine[first]));
+  work.wait();
+  throw MismatchError("the ranks do not have the same weights: parameter '" + weights[first].first + "' of " +
+                      ranks_apart(work.result()) + " is not that of rank 0 (" + std::to_string(count) + " of " +
+                      std::to_string(weights.size()) +
+                      " parameters differ); no weight was updated. Call broadcast_parameters() before the first step, "
+                      "or set DistributedOptions::compare_weights to false where they are to differ");
+}
+
+}  // namespace kolo
