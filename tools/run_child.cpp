@@ -12,7 +12,10 @@
 #include <chrono>
 #include <cstring>
 #include <fstream>
+#include <sstream>
 #include <stdexcept>
+
+#include "base/environment.h"
 
 namespace kolo::tools {
 namespace {
@@ -71,6 +74,17 @@ struct Ends {
   ::_exit(127);
 }
 
+// Where execvp() would look for it.
+bool is_there(const std::string& program) {
+  if (program.find('/') != std::string::npos) return ::access(program.c_str(), F_OK) == 0;
+  std::istringstream folders(base::get_environment("PATH").value_or(""));
+  for (std::string folder; !program.empty() && std::getline(folders, folder, ':');) {
+    const std::string path = (folder.empty() ? "." : folder) + "/" + program;
+    if (::access(path.c_str(), X_OK) == 0) return true;
+  }
+  return false;
+}
+
 std::vector<pid_t> children() {
   std::ifstream list("/proc/self/task/" + std::to_string(::getpid()) + "/children");
   std::vector<pid_t> found;
@@ -106,11 +120,18 @@ Child start_child(const ChildOptions& options) {
   } while (got < 0 && errno == EINTR);
   if (got == static_cast<ssize_t>(sizeof child.error)) {
     ::waitpid(pid, nullptr, 0);
+    // The kernel says the same of a program that is not there, and of one whose interpreter is not.
+    if (child.error == ENOENT && is_there(options.words.front())) child.error = ELIBACC;
     return child;
   }
   child.error = 0;
   child.pid = pid;
   return child;
+}
+
+std::string start_error(int error) {
+  if (error != ELIBACC) return std::strerror(error);
+  return "the file is there, but the interpreter that its first line names, or its loader, may not be";
 }
 
 rlimit raise_file_limit() {

@@ -15,7 +15,8 @@ namespace kolo::tools {
 
 struct Child {
   pid_t pid = 0;
-  int error = 0;       // errno of a program that could not be started; pid is 0 then
+  // errno of a program that could not be started; pid is 0 then. ELIBACC: it is there, but what runs it is not.
+  int error = 0;
   base::UniqueFd out;  // a terminal's, where there are any, so that programs write whole lines at once, as under mpirun
   base::UniqueFd err;
 };
@@ -30,6 +31,9 @@ struct ChildOptions {
 };
 // Throws std::runtime_error when the system refuses pipes or processes.
 [[nodiscard]] Child start_child(const ChildOptions& options);
+
+// Why a program could not be started, of Child::error.
+[[nodiscard]] std::string start_error(int error);
 
 // From now on we may have open as many files as the system allows us. Returns what held before, for our children:
 // select() is only for few, and some programs close all that they could have open.

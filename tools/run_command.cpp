@@ -4,9 +4,11 @@
 #include <cstdlib>
 #include <memory>
 
+#include "base/environment.h"
 #include "commands.h"
 #include "run_launcher.h"
 #include "run_line.h"
+#include "run_output.h"
 #include "run_reap.h"
 #include "run_socket.h"
 #include "run_surroundings.h"
@@ -20,7 +22,8 @@ constexpr const char* kFooter = R"(Examples:
 
 Exit status: 0 when every rank ended with 0; else of the rank that failed first its own status, 128 + the
 signal that killed it, or 120 when its host was lost; 124 when --timeout ended the job, 121 when ranks could
-not be started, 128 + the signal that ended `kolo run`, 126 and 127 as in a shell.
+not be started, 122 when their output could not be written, 128 + the signal that ended `kolo run`, 126 and
+127 as in a shell.
 
 Binding: `auto` gives each rank an equal share of this machine's cores, and binds nothing where that would put
 several threads on one core (more ranks than cores; OMP_NUM_THREADS larger than the share), on several hosts,
@@ -29,15 +32,39 @@ and on emulated ones. Two jobs on one machine must both run with `--bind none`: 
 Forwarded to all ranks: KOLO_*, OMP_NUM_THREADS, and what --env names. This program must lie at the same path
 on all hosts, as the ranks' program must.)";
 
+// For options that take a word: one that was forgotten must not be the next option, or the `--` before the program.
+std::string check_word(const std::string& word) {
+  return word.starts_with('-') ? "a word is missing before '" + word + "'" : std::string();
+}
+
+// A parameter may well be -1, or options for another program.
+std::string check_parameter(const std::string& word) { return word == "--" ? check_word(word) : std::string(); }
+
+// An option that takes any number of words takes a word such as `[1,2]` apart, in CLI11; one that waits for more words
+// takes them as they are. So this one waits for more than a command line has.
+void add_program(CLI::App& run, RunOptions& options) {
+  constexpr int kMoreThanThereAre = 1 << 28;
+  run.add_option("PROGRAM", options.command, "After `--`: the program and its arguments")
+      ->required()
+      ->type_name("")
+      ->option_text("... REQUIRED")
+      ->take_all()
+      ->expected(kMoreThanThereAre, -1)
+      ->allow_extra_args(false);
+}
+
 void add_options(CLI::App& run, RunOptions& options) {
   run.add_option("-n,--ranks,--np", options.ranks, "Number of ranks; default: the slots of --hosts")
       ->check(CLI::Range(1, 1000000))
       ->type_name("N");
   run.add_option("--hosts", options.hosts, "Where, and how many ranks on each; default: all here")
+      ->check(check_word)
       ->type_name("h0:2,h1:2");
   run.add_option("--hostfile", options.hostfile, "The same as a file of Open MPI's: `h0 slots=2` a line")
+      ->check(check_word)
       ->type_name("FILE");
   run.add_option("--interface", options.interface, "Network (10.0.0.0/24) or device (eth0) between the hosts")
+      ->check(check_word)
       ->type_name("NET");
   run.add_option("--bind", options.bind, "auto, core or none: how ranks are tied to cores; see below")
       ->check(CLI::IsMember({"auto", "core", "none"}))
@@ -46,6 +73,7 @@ void add_options(CLI::App& run, RunOptions& options) {
   run.add_option("--env", options.environment, "A variable for every rank; may be repeated")
       ->type_size(1)
       ->allow_extra_args(false)
+      ->check(check_word)
       ->type_name("NAME[=VALUE]");
   run.add_flag("--recovery", options.recovery, "A rank that fails does not end the others");
   run.add_flag("--allow-lost", options.allow_lost, "With --recovery: ranks that were killed or lost do not count");
@@ -60,11 +88,17 @@ void add_options(CLI::App& run, RunOptions& options) {
   run.add_flag("--dry-run", options.dry_run, "Print mpirun's line, and do nothing");
   run.add_option("--mca", options.mca, "A parameter of Open MPI; may be repeated")
       ->allow_extra_args(false)
+      ->check(check_parameter)
+      ->check(CLI::Validator(check_word, "").application_index(0))
       ->type_name("KEY VALUE");
   run.add_option("--agent", options.agent, "Starts the launcher's daemons on other hosts; default: ssh")
+      ->check(check_word)
       ->type_name("PROGRAM");
-  run.add_option("--mpirun", options.mpirun, "Open MPI's mpirun")->capture_default_str()->type_name("PROGRAM");
-  run.add_option("PROGRAM", options.command, "After `--`: the program and its arguments")->required()->type_name("");
+  run.add_option("--mpirun", options.mpirun, "Open MPI's mpirun")
+      ->check(check_word)
+      ->capture_default_str()
+      ->type_name("PROGRAM");
+  add_program(run, options);
 }
 
 // 0: hardly any.
@@ -75,6 +109,7 @@ std::chrono::milliseconds grace_of(const std::string& text) {
 }
 
 int start(const RunOptions& asked) {
+  open_standard_streams();
   Surroundings around = look_around();
   RunOptions options = completed(asked, around);
   if (!options.timeout_text.empty()) options.timeout = parse_duration(options.timeout_text);
@@ -86,12 +121,12 @@ int start(const RunOptions& asked) {
     return 0;
   }
   check_mpirun(options.mpirun);
-  if (around.root && !options.quiet) {
+  if (around.root && !options.quiet && !base::get_environment("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")) {
     std::fprintf(stderr, "kolo run: as root, against Open MPI's advice: --allow-run-as-root is added\n");
   }
-  const Scratch scratch;
-  around.scratch = scratch.path();
   Listener listener = listen_on(own_address(options.interface, first_remote_host(options)));
+  const Scratch scratch;  // after what takes time: signals are not caught before the launcher is there
+  around.scratch = scratch.path();
   Launcher launcher(options, mpirun_line(options, around), std::move(listener), {random_name(), random_name()});
   return launcher.run();
 }

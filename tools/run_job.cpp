@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/strings.h"
+#include "run_child.h"
 
 namespace kolo::tools {
 namespace {
@@ -67,6 +68,11 @@ void Job::timed_out() {
   if (!cause_) cause_ = Cause{kStatusTimeout, "the time limit has passed"};
 }
 
+void Job::unwritable(const std::string& stream, int error) {
+  if (cause_ || (over() && status() != 0)) return;
+  cause_ = Cause{kStatusUnwritable, stream + " could not be written: " + std::strerror(error)};
+}
+
 void Job::launcher_ended(Clock::time_point now) {
   for (int rank = 0; rank < policy_.ranks; ++rank) {
     if (ranks_[static_cast<std::size_t>(rank)].phase == Phase::awaited) finish(rank, Phase::lost, now);
@@ -80,6 +86,12 @@ bool Job::over() const {
 
 bool Job::all_started() const {
   return std::none_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.phase == Phase::awaited; });
+}
+
+bool Job::ran() const {
+  return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) {
+    return !rank.host.empty() && !(rank.phase == Phase::ended && rank.end.how == How::not_started);
+  });
 }
 
 int Job::status_of(const Rank& rank) const {
@@ -124,7 +136,7 @@ std::string Job::story(std::size_t number, bool first) const {
   } else if (rank.phase == Phase::lost) {
     text += ": lost: its host, or its supervisor there, is gone or out of reach";
   } else if (rank.end.how == How::not_started) {
-    text += ": '" + policy_.program + "' could not be started: " + std::strerror(rank.end.value);
+    text += ": '" + policy_.program + "' could not be started: " + start_error(rank.end.value);
   } else if (rank.end.how == How::signalled) {
     text += ": " + ended_by(rank.end.value);
   } else {

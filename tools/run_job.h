@@ -14,6 +14,7 @@ namespace kolo::tools {
 inline constexpr int kStatusTimeout = 124;
 inline constexpr int kStatusLost = 120;        // a host, or the launcher's daemon on it, is gone or out of reach
 inline constexpr int kStatusNotStarted = 121;  // the launcher did not start all ranks, or ended before they did
+inline constexpr int kStatusUnwritable = 122;  // what ranks wrote could not be written
 
 struct JobPolicy {
   std::string program;  // as it was given, for what is said of it
@@ -48,6 +49,8 @@ class Job {
   // The user, by a signal, or the time limit (no signal). The first one counts.
   void interrupted(int signal);
   void timed_out();
+  // What ranks write to `stream` is lost from now on. Not the cause when there was another failure.
+  void unwritable(const std::string& stream, int error);
   // The launcher has ended, or is given up: who is not there now will not come.
   void launcher_ended(Clock::time_point now);
 
@@ -56,6 +59,8 @@ class Job {
   // Something has happened that ends the job for all.
   [[nodiscard]] bool failed() const { return cause_.has_value(); }
   [[nodiscard]] bool all_started() const;
+  // Every rank's program could be started.
+  [[nodiscard]] bool ran() const;
   [[nodiscard]] int status() const;
   [[nodiscard]] const std::vector<Rank>& ranks() const { return ranks_; }
   // Lines for people, without a newline. The first says how many; the others whom it happened to.

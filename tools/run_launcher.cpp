@@ -48,6 +48,16 @@ std::string without_noise(const std::string& lines) {
   return rest;
 }
 
+// What Open MPI 4.1 says when it cannot start ranks for want of files. Then it does nothing more, and does not end.
+bool tells_of_too_few_files(std::string_view lines) {
+  return lines.find("system limit on number of pipes a process can open was reached") != lines.npos;
+}
+
+// A batch system's word to the program, of a time limit that is near; nothing that would end a job.
+constexpr bool is_for_ranks(int signal) { return signal == SIGUSR1 || signal == SIGUSR2; }
+
+constexpr bool is_for_an_end(int signal) { return signal != SIGCHLD && signal != SIGTSTP && !is_for_ranks(signal); }
+
 }  // namespace
 
 Launcher::Launcher(const RunOptions& options, std::vector<std::string> line, Listener listener, Names names)
@@ -56,7 +66,7 @@ Launcher::Launcher(const RunOptions& options, std::vector<std::string> line, Lis
       listener_(std::move(listener)),
       names_(std::move(names)),
       job_({options.command.front(), options.ranks, options.recovery, options.allow_lost}, begin_),
-      signals_(signal_descriptor({SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP})),
+      signals_(signal_descriptor({SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGTSTP, SIGUSR1, SIGUSR2})),
       out_(STDOUT_FILENO),
       err_(STDERR_FILENO) {}
 
@@ -69,9 +79,12 @@ int Launcher::run() {
   end_mpirun();
   if (!end_processes_of(names_.job, SIGKILL, kReap)) say("processes that do not die are left behind");
   remove_session_of(mpirun_.pid);
+  note_unwritable();
   const auto lines = job_.summary(Clock::now());
-  for (std::size_t i = 0; i < lines.size() && !options_.quiet; ++i) say((i > 0 ? "  " : "") + lines[i]);
+  for (std::size_t i = 0; i < lines.size() && (!options_.quiet || !job_.ran()); ++i)
+    say((i > 0 ? "  " : "") + lines[i]);
   drain_output();
+  if (note_unwritable()) drain_output();
   return job_.status();
 }
 
@@ -85,7 +98,7 @@ void Launcher::start() {
   }
   // In a process group of its own: what the terminal sends on Ctrl-C is for us, who pass it on and count the time.
   mpirun_ = start_child({line_, true, ::isatty(STDIN_FILENO) == 1, SIGTERM, raise_file_limit()});
-  if (mpirun_.pid == 0) throw std::runtime_error(line_.front() + ": " + std::strerror(mpirun_.error));
+  if (mpirun_.pid == 0) throw std::runtime_error(line_.front() + ": " + start_error(mpirun_.error));
 }
 
 std::chrono::milliseconds Launcher::until_next() const {
@@ -132,12 +145,10 @@ void Launcher::advance() {
     if (connection->rank < 0 && now >= connection->since + kIntroduction) connection->finished = true;
   }
   if (orphans_deadline_ && now >= *orphans_deadline_) give_up();
-  if (out_.broken() || err_.broken()) {
-    if (stage_ == Stage::running || stage_ == Stage::last_words) {
-      job_.interrupted(SIGPIPE);
-      stopped_ = true;
-      enter(Stage::asked, SIGTERM);
-    }
+  if ((out_.error() != 0 || err_.error() != 0) && (stage_ == Stage::running || stage_ == Stage::last_words)) {
+    if (!note_unwritable()) job_.interrupted(SIGPIPE);
+    stopped_ = true;
+    enter(Stage::asked, SIGTERM);
   }
   if (stage_ == Stage::running) {
     if (options_.timeout > 0ms && now >= begin_ + options_.timeout) {
@@ -189,15 +200,24 @@ void Launcher::on_signals() {
       on_mpirun_end();
     } else if (signal == SIGTSTP) {
       say("a job cannot be suspended: its ranks would go on");
-    } else if (stage_ == Stage::running || stage_ == Stage::last_words) {
-      job_.interrupted(signal);
-      stopped_ = true;
-      enter(Stage::asked, signal);
-    } else if (stage_ == Stage::asked) {
-      enter(Stage::killed, SIGKILL);
+    } else if (is_for_ranks(signal)) {
+      send_to_all(signal);
     } else {
-      stopped_ = true;
+      on_interruption(signal);
     }
+  }
+}
+
+void Launcher::on_interruption(int signal) {
+  if (stage_ == Stage::running || stage_ == Stage::last_words) {
+    job_.interrupted(signal);
+    stopped_ = true;
+    // A program may have an alarm of its own, which is not a reason for it to end.
+    enter(Stage::asked, signal == SIGALRM ? SIGTERM : signal);
+  } else if (stage_ == Stage::asked) {
+    enter(Stage::killed, SIGKILL);
+  } else {
+    stopped_ = true;
   }
 }
 
@@ -219,7 +239,12 @@ void Launcher::on_mpirun_output() {
     text = mpirun_lines_.add({bytes.data(), static_cast<std::size_t>(got)});
   }
   text = without_noise(text);
+  const bool too_few_files = tells_of_too_few_files(text);
   if (!text.empty()) err_.add(std::move(text), {});
+  if (too_few_files && !job_.all_started()) {
+    say("the launcher may open too few files to start the ranks (ulimit -n: about 30, and a few for each on a host)");
+    end_start();
+  }
 }
 
 void Launcher::on_new_connection() {
@@ -241,6 +266,11 @@ void Launcher::close_doors(int error) {
   const std::string why = error == EMFILE ? " (ulimit -Hn: one for each rank, and a few)" : "";
   say("no connection to further ranks: " + std::string(std::strerror(error)) + why);
   listener_.socket.reset();
+  end_start();
+}
+
+// Whoever has not started by now is not awaited any longer, and without him the others are ended.
+void Launcher::end_start() {
   if (job_.all_started()) return;
   if (stage_ == Stage::running || stage_ == Stage::last_words) enter(Stage::asked, SIGTERM);
   job_.launcher_ended(Clock::now());
@@ -349,6 +379,20 @@ void Launcher::write_output() {
   }
 }
 
+// Whether something that ranks wrote could not be written, though there is a reader; said once.
+bool Launcher::note_unwritable() {
+  bool news = false;
+  for (const Output* output : {&out_, &err_}) {
+    const int error = output->error();
+    const std::string name = output == &out_ ? "standard output" : "standard error";
+    if (error == 0 || error == EPIPE || !unwritable_.insert(name).second) continue;
+    news = true;
+    job_.unwritable(name, error);
+    say(name + " cannot be written: " + std::strerror(error) + "; what the ranks write to it is lost");
+  }
+  return news;
+}
+
 void Launcher::say(const std::string& line) { err_.add("kolo run: " + line + '\n', {}); }
 
 // All ranks have ended. mpirun waits for ever for a daemon that is lost.
@@ -385,7 +429,8 @@ void Launcher::drain_output() {
                                 {err_.empty() ? -1 : err_.descriptor(), POLLOUT, 0}}};
     if (::poll(wait.data(), wait.size(), stopped_ ? static_cast<int>(left.count()) : -1) < 0 && errno != EINTR) return;
     signalfd_siginfo info{};
-    if (wait[0].revents != 0 && ::read(signals_.get(), &info, sizeof info) > 0 && info.ssi_signo != SIGCHLD) return;
+    const bool signalled = wait[0].revents != 0 && ::read(signals_.get(), &info, sizeof info) > 0;
+    if (signalled && is_for_an_end(static_cast<int>(info.ssi_signo))) return;
     write_output();
   }
 }

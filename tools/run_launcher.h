@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -61,10 +62,12 @@ class Launcher {
   void give_up();
 
   void on_signals();
+  void on_interruption(int signal);
   void on_mpirun_output();
   void on_mpirun_end();
   void on_new_connection();
   void close_doors(int error);
+  void end_start();
   void on_connection(Connection& connection);
   void on_message(Connection& connection, const Message& message);
   void on_hello(Connection& connection, const Message& message);
@@ -75,6 +78,7 @@ class Launcher {
   void send_to_all(int signal);
   void grant(int rank, std::size_t cost);
   void write_output();
+  bool note_unwritable();
   void say(const std::string& line);
   void end_mpirun();
   void drain_output();
@@ -93,6 +97,7 @@ class Launcher {
   std::vector<std::unique_ptr<Connection>> connections_;
   Output out_;
   Output err_;
+  std::set<std::string> unwritable_;  // streams whose loss was told
   Stage stage_ = Stage::running;
   bool stopped_ = false;                               // by the user, or the time limit
   std::optional<Clock::time_point> deadline_;          // of the stage

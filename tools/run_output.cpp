@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <cstring>
+#include <stdexcept>
 
 namespace kolo::tools {
 namespace {
@@ -23,6 +25,16 @@ base::UniqueFd open_terminal(int descriptor) {
 
 }  // namespace
 
+void open_standard_streams() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(descriptor, F_GETFD) >= 0) continue;
+    // The lowest number that is free, which is this one: those below are open by now.
+    if (::open("/dev/null", descriptor == STDIN_FILENO ? O_RDONLY : O_WRONLY) != descriptor) {
+      throw std::runtime_error(std::string("/dev/null: ") + std::strerror(errno));
+    }
+  }
+}
+
 Output::Output(int descriptor) : own_(open_terminal(descriptor)), descriptor_(own_ ? own_.get() : descriptor) {}
 
 void Output::add(std::string text, Written written) { pieces_.push_back({std::move(text), written}); }
@@ -31,14 +43,14 @@ void Output::add(std::string text, Written written) { pieces_.push_back({std::mo
 // and what poll() calls writable takes PIPE_BUF bytes without blocking, of a pipe.
 bool Output::write_front() {
   const std::string& text = pieces_.front().text;
-  while (!broken_ && offset_ < text.size()) {
+  while (error_ == 0 && offset_ < text.size()) {
     pollfd ready{descriptor_, POLLOUT, 0};
     if (::poll(&ready, 1, 0) <= 0) return false;
     const ssize_t gone =
         ::write(descriptor_, text.data() + offset_, std::min<std::size_t>(PIPE_BUF, text.size() - offset_));
     if (gone < 0 && (errno == EAGAIN || errno == EINTR)) return false;
     if (gone < 0) {
-      broken_ = true;
+      error_ = errno;
     } else {
       offset_ += static_cast<std::size_t>(gone);
     }

@@ -7,6 +7,10 @@
 
 namespace kolo::tools {
 
+// Those of standard input, output and error that are closed become /dev/null: else the next file that is opened gets
+// the number, and what is meant for the stream goes there. Throws std::runtime_error.
+void open_standard_streams();
+
 class Output {
  public:
   explicit Output(int descriptor);
@@ -22,7 +26,8 @@ class Output {
 
   [[nodiscard]] int descriptor() const { return descriptor_; }
   [[nodiscard]] bool empty() const { return pieces_.empty(); }
-  [[nodiscard]] bool broken() const { return broken_; }  // nobody reads any more; what is added is dropped
+  // errno of the write that failed (EPIPE: nobody reads any more), from which on what is added is dropped; 0: none has.
+  [[nodiscard]] int error() const { return error_; }
 
  private:
   struct Piece {
@@ -35,7 +40,7 @@ class Output {
   int descriptor_;
   std::deque<Piece> pieces_;
   std::size_t offset_ = 0;  // of the first piece, written
-  bool broken_ = false;
+  int error_ = 0;
 };
 
 }  // namespace kolo::tools

@@ -89,7 +89,7 @@ void check_mpirun(const std::string& mpirun) {
   if (child.error == ENOENT) {
     throw std::runtime_error(mpirun + " is not there: install Open MPI (Debian: apt-get install openmpi-bin)");
   }
-  if (child.error != 0) throw std::runtime_error(mpirun + ": " + std::strerror(child.error));
+  if (child.error != 0) throw std::runtime_error(mpirun + ": " + start_error(child.error));
   std::string text;
   std::array<char, 4096> bytes;
   for (ssize_t got = 0; (got = ::read(child.out.get(), bytes.data(), bytes.size())) > 0;) {

@@ -1,6 +1,7 @@
 #include "agreement.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 
 #include "recipe.h"
@@ -9,23 +10,36 @@ namespace imagenet {
 
 using json = nlohmann::ordered_json;
 
+namespace {
+
+// The word of the command line for an enumerator; `words` in the order of the enumeration.
+template <class Enum>
+std::string word_of(Enum value, std::initializer_list<const char*> words) {
+  return words.begin()[static_cast<std::size_t>(value)];
+}
+
+std::string given(const std::string& option) { return option.empty() ? "not given" : "given"; }
+
+}  // namespace
+
+// As they are typed. Of a folder only that it is one: each host may have it elsewhere.
 std::string terms_of(const Options& o) {
   json terms = {{"arch", o.arch},
-                {"data kind", static_cast<int>(o.data_kind)},
+                {"data", o.data_kind == DataKind::folder ? "a folder" : o.data},
                 {"classes", o.classes},
                 {"synthetic-images", o.synthetic_images},
                 {"image-size", o.image_size},
                 {"steps", o.steps},
                 {"batch", o.batch},
                 {"val-batch", o.val_batch},
-                {"sync", o.sync},
-                {"shared-gradients", static_cast<int>(o.shared_gradients)},
-                {"memory-format channels_last", o.channels_last},
-                {"device", static_cast<int>(o.device)},
-                {"amp", static_cast<int>(o.amp)},
+                {"sync", o.sync ? "on" : "off"},
+                {"shared-gradients", word_of(o.shared_gradients, {"off", "on", "auto"})},
+                {"memory-format", o.channels_last ? "channels_last" : "contiguous"},
+                {"device", word_of(o.device, {"cpu", "cuda"})},
+                {"amp", word_of(o.amp, {"off", "bf16", "fp16"})},
                 {"log-interval", o.log_interval},
-                {"checkpoint-dir given", !o.checkpoint_dir.empty()},
-                {"resume given", !o.resume.empty()}};
+                {"checkpoint-dir", given(o.checkpoint_dir)},
+                {"resume", given(o.resume)}};
   const json recipe = recipe_of(o);
   for (const auto& [name, value] : recipe.items()) {
     std::string option = name;

@@ -143,13 +143,21 @@ checkpoint::SafetensorsFile fetch(kolo::Context& context, const std::filesystem:
   return {file.filename().string(), std::vector<std::byte>(begin, begin + bytes.size())};
 }
 
-// A new run's would be mixed with them: its older ones are deleted first, and --resume would take theirs.
-void refuse_others_checkpoints(const std::filesystem::path& folder) {
+// This run's would be mixed with them: its older ones are deleted first, and --resume would take theirs. Its own are
+// those that it goes on from: all in the folder, or one of them, if it is the newest.
+void refuse_others_checkpoints(const std::filesystem::path& folder, const std::string& resume) {
+  std::error_code missing;  // said where it is read
+  if (!resume.empty() && !std::filesystem::exists(resume, missing)) return;
   const auto newest = checkpoint::CheckpointDirectory(folder).latest();
   if (!newest) return;
-  throw kolo::UsageError("--checkpoint-dir: " + folder.string() +
-                         " has an earlier run's checkpoints, the newest of step " + std::to_string(newest->info.step) +
-                         "; go on with --resume " + folder.string() + ", or name another folder");
+  const auto goes_on_from = [&](const std::filesystem::path& place) {
+    return !resume.empty() && std::filesystem::equivalent(resume, place, missing);
+  };
+  if (goes_on_from(folder) || goes_on_from(newest->folder)) return;
+  throw kolo::UsageError("--checkpoint-dir: " + folder.string() + " has " +
+                         (resume.empty() ? "an earlier run's checkpoints" : "other checkpoints than --resume names") +
+                         ", the newest of step " + std::to_string(newest->info.step) + "; go on with --resume " +
+                         folder.string() + ", or name another folder");
 }
 
 }  // namespace
@@ -174,7 +182,7 @@ void prepare_checkpoint_dir(kolo::Context& context, const Options& options) {
       throw kolo::UsageError("--checkpoint-dir: " + options.checkpoint_dir +
                              " cannot be created or written: " + error.message());
     }
-    if (options.resume.empty()) refuse_others_checkpoints(options.checkpoint_dir);
+    refuse_others_checkpoints(options.checkpoint_dir, options.resume);
     return std::string();
   });
 }

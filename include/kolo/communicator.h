@@ -3,6 +3,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -159,7 +161,8 @@ class Communicator {
   // are close by, and whoever waits does better not to sleep.
   [[nodiscard]] virtual bool moved() noexcept { return false; }
 
-  // Blocking forms: start, then advance until complete. Throw TimeoutError after `timeout`.
+  // Blocking forms: start, then advance until complete. Throw TimeoutError after `timeout`, and from then on at once:
+  // ranks that have given up a call and ranks that have not are no group any more.
   void allreduce(const AllreduceOptions& options, std::chrono::milliseconds timeout);
   void broadcast(const BroadcastOptions& options, std::chrono::milliseconds timeout);
   void allgather(const AllgatherOptions& options, std::chrono::milliseconds timeout);
@@ -167,12 +170,16 @@ class Communicator {
   void barrier(std::chrono::milliseconds timeout);
   // Drives one operation: spins, then yields, then sleeps. `what` names it in the error.
   void drive(Operation& operation, std::chrono::milliseconds timeout, std::string_view what);
+  // From now on drive() calls `tell`, once an operation, when that has waited for so long, in words that say for whom.
+  void warn_of_stalls(std::chrono::milliseconds after, std::function<void(const std::string&)> tell);
 
  protected:
   // How long start() may wait for the group, where it must at all: what the blocking form that calls it was given.
   [[nodiscard]] std::chrono::milliseconds start_limit() const noexcept { return start_limit_; }
   // Lets the other operations in flight advance too, so that ranks may wait for theirs in different orders.
   virtual void progress() {}
+  // All later calls are to throw `error`.
+  virtual void end_by(std::exception_ptr /*error*/) noexcept {}
   // How often drive() looks before it yields, and how long it yields before it sleeps.
   [[nodiscard]] virtual int spin_iterations() const noexcept { return 1; }
   [[nodiscard]] virtual std::chrono::microseconds yield_time() const noexcept { return std::chrono::milliseconds(2); }
@@ -184,6 +191,8 @@ class Communicator {
   void run(const Start& start, std::chrono::milliseconds timeout, std::string_view what);
 
   std::chrono::milliseconds start_limit_ = std::chrono::milliseconds::max();
+  std::chrono::milliseconds stall_warning_ = std::chrono::milliseconds::max();
+  std::function<void(const std::string&)> tell_stall_;
 };
 
 }  // namespace kolo

@@ -1,6 +1,7 @@
 #pragma once
 // The composition root: who we are, the communicator, the engine, and their end.
 #include <memory>
+#include <stdexcept>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -62,6 +63,9 @@ class Context {
       return std::forward<F>(body)();
     } catch (const std::exception& error) {
       engine().fail_round(error);
+      throw;
+    } catch (...) {
+      engine().fail_round(std::runtime_error("what was thrown is no std::exception"));
       throw;
     }
   }

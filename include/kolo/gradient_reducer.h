@@ -34,6 +34,9 @@ struct ReducerOptions {
   std::size_t in_place_from = 0;  // bytes; gradients from here on may lie in memory() (DistributedOptions). 0: none
   int device = -1;                // the one that gradients on a device are on: this rank's own affair
   std::string settings;           // anything else that must agree on all ranks; compared, never read
+  // The same for what may change: asked for, in finish(), where ranks negotiate a round, which they do for the first
+  // one and when a table has changed. Empty: nothing.
+  std::function<std::string()> current_settings{};
   // Gives the device back what the program's allocator keeps of it and does not use. Called when some rank's device has
   // no memory for a bucket, which is then asked for once more; in any thread, as long as the reducer lives, and inside
   // calls of kolo's: it must not call kolo itself. Empty: nothing is kept.

@@ -38,12 +38,12 @@ class InprocGather {
     while (round == round_) {
       if (const auto gone = first_lost()) {
         take_back(rank);
-        throw PeerLostError(*gone, what + ": rank " + std::to_string(*gone) + " left");
+        throw PeerLostError(*gone, what + ": rank " + std::to_string(*gone) + " has shut down its Context");
       }
       if (deadline.passed()) {
         const auto missing = missing_ranks();
         take_back(rank);
-        throw TimeoutError(missing, what + ": still waiting for ranks" + text(missing));
+        throw TimeoutError(missing, what + ": still waiting for " + text(missing));
       }
       if (!while_waiting) {
         changed_.wait_for(lock, deadline.left());
@@ -117,7 +117,7 @@ class InprocGather {
   }
 
   [[nodiscard]] static std::string text(const std::vector<Rank>& ranks) {
-    std::string words;
+    std::string words = ranks.size() == 1 ? "rank" : "ranks";
     for (const Rank rank : ranks) words += " " + std::to_string(rank);
     return words;
   }

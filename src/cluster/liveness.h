@@ -13,8 +13,9 @@ class Liveness {
   void report_loss(Rank rank, std::string text);
   // Throws PeerLostError once a rank is lost. Thread-safe; costs a load.
   void require_whole() const {
-    if (lost_.load(std::memory_order_acquire)) throw_lost();
+    if (!is_whole()) throw_lost();
   }
+  [[nodiscard]] bool is_whole() const noexcept { return !lost_.load(std::memory_order_acquire); }
 
  private:
   [[noreturn]] void throw_lost() const;

@@ -65,7 +65,7 @@ void finalize(int status, void* /*unused*/) noexcept {
   if (status == 0) leave_open_groups();
   if (state().skip || (status != 0 && (within_a_group() || state().failed_start))) return;
   std::optional<ExitLimit> limit;
-  if (status != 0 || state().failed) {
+  if (status != 0 || state().failed || state().failed_start) {
     try {
       const std::string why = "a rank of the job does not come to it; this one ends with status ";
       limit.emplace(state().limit.load(), status,

@@ -23,7 +23,8 @@ void note_orderly_end(int ranks) noexcept;
 // group.
 [[nodiscard]] int note_open_group(std::function<void()> leave);
 void note_closed_group(int group) noexcept;
-// A Context could not be made here, or has been since: the same for an exit in between.
+// A Context could not be made here, or has been since: the same for an exit in between; and one with status 0 has a
+// limit there.
 void note_failed_start(bool failed) noexcept;
 
 // For mpi_runtime.cpp. From now on MPI is finalised at exit, unless somebody else has done it.

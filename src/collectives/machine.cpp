@@ -8,6 +8,7 @@
 namespace kolo::collectives {
 
 std::uint64_t Group::begin() {
+  if (ended) std::rethrow_exception(ended);
   if (calls) calls->begin();
   return started++;
 }

@@ -23,11 +23,13 @@ struct Group {
   std::vector<Machine*> pending;              // started and not complete, in the order of their start
   std::uint64_t started = 0;                  // operations, ever
   std::shared_ptr<base::CallLimit> calls;     // where a program calls them directly; null: the engine does
-  bool moved = false;  // set by operations on shared memory that got on; taken back by whoever asks
+  std::exception_ptr ended;  // a deadline has passed: which of the ranks' calls belong together, nobody knows any more
+  bool moved = false;        // set by operations on shared memory that got on; taken back by whoever asks
 
   [[nodiscard]] Rank rank() const { return transport->rank(); }
   [[nodiscard]] int size() const { return transport->size(); }
-  // The number of the operation that begins now, or of an allocation, which counts as one. Throws what CallLimit says.
+  // The number of the operation that begins now, or of an allocation, which counts as one. Throws what CallLimit says,
+  // and what has ended the group.
   std::uint64_t begin();
   // Called by every advance() that did not complete: asks about once a millisecond whether all peers still live. True
   // if it has asked.

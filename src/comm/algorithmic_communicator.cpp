@@ -175,7 +175,8 @@ class AlgorithmicCommunicator final : public GroupCommunicator {
   const std::shared_ptr<Lanes>& lanes() {
     if (lanes_ == nullptr) {
       group()->begin();
-      lanes_ = make_lanes(*parts_.shared_memory, std::min(parts_.timeout, start_limit()));
+      const auto limit = std::min(parts_.timeout, start_limit());
+      lanes_ = together([&] { return make_lanes(*parts_.shared_memory, limit); });
     }
     return lanes_;
   }
@@ -183,7 +184,7 @@ class AlgorithmicCommunicator final : public GroupCommunicator {
   const std::shared_ptr<Pulls>& pulls() {
     if (pulls_ == nullptr) {
       group()->begin();
-      pulls_ = make_pulls(*parts_.shared_memory, lanes());
+      pulls_ = together([&] { return make_pulls(*parts_.shared_memory, lanes()); });
     }
     return pulls_;
   }

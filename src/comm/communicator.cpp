@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/deadline.h"
+#include "base/first_failure.h"
 #include "kolo/error.h"
 
 namespace kolo {
@@ -43,6 +44,8 @@ bool Communicator::spin(Operation& operation) {
 void Communicator::drive(Operation& operation, std::chrono::milliseconds timeout, std::string_view what) {
   if (spin(operation)) return;
   const base::Deadline deadline(timeout);
+  const base::Deadline patience(stall_warning_);
+  bool warned = !tell_stall_;
   std::chrono::microseconds nap = kShortestNap;
   base::Deadline yielding(yield_time());
   while (!operation.advance()) {
@@ -62,9 +65,19 @@ void Communicator::drive(Operation& operation, std::chrono::milliseconds timeout
                          " ms on rank " + std::to_string(rank()) + "; waiting for " + names_of(missing);
       throw TimeoutError(std::move(missing), text);
     }
+    if (!warned && patience.passed()) {
+      warned = true;
+      tell_stall_(std::string(what) + " has waited for " + std::to_string(stall_warning_.count()) + " ms for " +
+                  names_of(operation.waiting_for()));
+    }
     wait_for_activity(nap);
     nap = std::min(2 * nap, kLongestNap);
   }
+}
+
+void Communicator::warn_of_stalls(std::chrono::milliseconds after, std::function<void(const std::string&)> tell) {
+  stall_warning_ = after;
+  tell_stall_ = std::move(tell);
 }
 
 template <class Start>
@@ -78,7 +91,13 @@ void Communicator::run(const Start& start, std::chrono::milliseconds timeout, st
     throw;
   }
   start_limit_ = std::chrono::milliseconds::max();
-  drive(*operation, timeout, what);
+  try {
+    drive(*operation, timeout, what);
+  } catch (const TimeoutError& error) {  // nobody has the operation any more
+    if (!error.missing().empty()) base::report_first_failure(base::FirstFailure::peer);
+    end_by(std::current_exception());
+    throw;
+  }
 }
 
 void Communicator::allreduce(const AllreduceOptions& options, std::chrono::milliseconds timeout) {

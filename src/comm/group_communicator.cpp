@@ -23,6 +23,10 @@ std::unique_ptr<Operation> GroupCommunicator::begun(std::unique_ptr<Operation> o
   return operation;
 }
 
+void GroupCommunicator::end_by(std::exception_ptr error) noexcept {
+  if (!group_->ended) group_->ended = std::move(error);
+}
+
 void GroupCommunicator::progress() {
   if (group_->pending.size() > 1) group_->advance_all();
 }

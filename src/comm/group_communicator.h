@@ -1,9 +1,12 @@
 #pragma once
 // What communicators have in common whose operations are a group's: how they begin, and how they are waited for.
+#include <exception>
 #include <memory>
+#include <utility>
 
 #include "collectives/machine.h"
 #include "kolo/communicator.h"
+#include "kolo/error.h"
 
 namespace kolo::comm {
 
@@ -26,6 +29,18 @@ class GroupCommunicator : public Communicator {
 
   // Lets a new operation show its data at once. An error is kept by the operation and comes back from its advance().
   [[nodiscard]] static std::unique_ptr<Operation> begun(std::unique_ptr<Operation> operation);
+  // What all ranks make together before an operation can start. Where a rank does not come in time, it is in another
+  // call from then on, and this group is at an end.
+  template <class Make>
+  decltype(auto) together(Make&& make) {
+    try {
+      return std::forward<Make>(make)();
+    } catch (const TimeoutError&) {
+      end_by(std::current_exception());
+      throw;
+    }
+  }
+  void end_by(std::exception_ptr error) noexcept override;
   [[nodiscard]] const std::shared_ptr<collectives::Group>& group() const noexcept { return group_; }
 
   void progress() override;

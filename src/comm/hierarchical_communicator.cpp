@@ -87,7 +87,7 @@ class HierarchicalCommunicator final : public GroupCommunicator {
   // Memory is the host's affair: this waits for its ranks only.
   std::vector<std::unique_ptr<RegisteredBuffer>> allocate(std::span<const std::size_t> sizes,
                                                           std::chrono::milliseconds timeout) override {
-    hierarchy_->prepare(timeout);
+    together([&] { hierarchy_->prepare(timeout); });
     group()->begin();
     return allocate_shared_buffers(hierarchy_->memory(), sizes, timeout);
   }
@@ -107,7 +107,9 @@ class HierarchicalCommunicator final : public GroupCommunicator {
   }
 
  private:
-  void prepare() { hierarchy_->prepare(std::min(parts_.timeout, start_limit())); }
+  void prepare() {
+    together([this] { hierarchy_->prepare(std::min(parts_.timeout, start_limit())); });
+  }
   // As over any network, but that there is shared memory, too.
   static Waiting waiting(int spin_iterations) {
     return {.in_shared_memory = true, .far_away = true, .spin_iterations = std::min(spin_iterations, 20)};

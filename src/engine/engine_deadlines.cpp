@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/first_failure.h"
 #include "engine/engine_impl.h"
 #include "engine/signature.h"
 #include "kolo/error.h"
@@ -126,6 +127,8 @@ void EngineImpl::watch_plan(Clock::time_point now) {
 }
 
 void EngineImpl::withdrawn(const Withdrawal& withdrawal) {
+  const bool own = std::ranges::find(withdrawal.missing, rank()) != withdrawal.missing.end();
+  base::report_first_failure(own ? base::FirstFailure::own : base::FirstFailure::peer);
   const auto found = submitted_.find(withdrawal.name);
   if (found == submitted_.end()) return;
   const auto age = milliseconds_text(Clock::now() - found->second.since);
@@ -135,10 +138,16 @@ void EngineImpl::withdrawn(const Withdrawal& withdrawal) {
   submitted_.erase(found);
 }
 
-std::string EngineImpl::whom_for(const std::string& name) {
+// No report has told yet whom of a subtree the wait is for, as watch_submission() is told.
+Awaited EngineImpl::whom_for(const std::string& name) {
   const std::scoped_lock lock(progress_lock_);
-  if (executor_.running(name)) return "it is being executed, waiting for " + ranks_text(executor_.waiting_for());
-  return who_has_not_submitted(negotiation_.missing(name));
+  if (executor_.running(name)) {
+    const auto ranks = executor_.waiting_for();
+    return {ranks, "it is being executed, waiting for " + ranks_text(ranks)};
+  }
+  const auto missing = negotiation_.missing(name);
+  if (missing.size() < 2) return {missing, who_has_not_submitted(missing)};
+  return {missing, "not submitted by at least one of " + ranks_text(missing)};
 }
 
 }  // namespace kolo::engine

@@ -23,6 +23,14 @@ constexpr auto kFailTimeout = 10s;   // how long a failing rank stays to tell it
 constexpr auto kReasonTimeout = 2s;  // how long it tries to say why the group has ended
 constexpr auto kEchoTimeout = 2s;    // how long it waits for the root to have heard
 
+// Who waited for others in vain has not failed first.
+base::FirstFailure whose(const std::exception& error, Rank rank) {
+  const auto* timeout = dynamic_cast<const TimeoutError*>(&error);
+  const bool others = timeout != nullptr && !timeout->missing().empty() &&
+                      std::ranges::find(timeout->missing(), rank) == timeout->missing().end();
+  return others ? base::FirstFailure::peer : base::FirstFailure::own;
+}
+
 }  // namespace
 
 // --- training code throws ---
@@ -62,9 +70,9 @@ GradientRounds* EngineImpl::expected_reducer(bool among_open) {
   return found == mine.end() ? nullptr : *found;
 }
 
-void EngineImpl::announce_failure(const std::string& text, const GradientRounds* rounds) {
-  base::report_first_failure(base::FirstFailure::own);
-  Fatal failure{FatalKind::failed, {rank()}, text};
+void EngineImpl::announce_failure(const std::exception& error, const GradientRounds* rounds) {
+  base::report_first_failure(whose(error, rank()));
+  Fatal failure{FatalKind::failed, {rank()}, error.what()};
   if (rounds != nullptr) failure.failed_round = FailedRound{rounds->id(), rounds->rounds_finished()};
   std::uint64_t seen = 0;
   {
@@ -107,7 +115,7 @@ void EngineImpl::end_round(const std::exception& error) {
   }
   const bool known = known_to_peers(error);
   auto* rounds = known ? round_of_failure(error) : expected_reducer();
-  if (!known) announce_failure(error.what(), rounds);
+  if (!known) announce_failure(error, rounds);
   round_timeout_.store(std::min<std::chrono::milliseconds>(kFailTimeout, timeout()));
   if (rounds != nullptr) {
     doom_companions(*rounds);

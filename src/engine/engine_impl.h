@@ -55,7 +55,7 @@ class EngineImpl final : public Engine,
   void stop() noexcept;
 
   bool drive_until(const std::function<bool()>& done, std::chrono::milliseconds timeout) override;
-  [[nodiscard]] std::string whom_for(const std::string& name) override;
+  [[nodiscard]] Awaited whom_for(const std::string& name) override;
   void told(const std::exception_ptr& error) override;
   // For waits of a library's, also inside this engine's own calls: throws what has ended the group. Thread-safe.
   void check_others();
@@ -120,7 +120,7 @@ class EngineImpl final : public Engine,
   void drop_orphans();
   void end_round(const std::exception& error);
   [[nodiscard]] GradientRounds* round_of_failure(const std::exception& error);
-  void announce_failure(const std::string& text, const GradientRounds* rounds);
+  void announce_failure(const std::exception& error, const GradientRounds* rounds);
   [[nodiscard]] base::CallLimit::Hooks call_hooks();
   void settle_failure();
   void limit_calls(const Fatal& failure, std::uint64_t number);

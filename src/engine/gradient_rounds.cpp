@@ -41,13 +41,14 @@ void GradientRounds::let_go(std::unique_ptr<Frozen> plan) {
   host_.retire(std::shared_ptr<Frozen>(std::move(plan)), user_.value_or(Stream{}));
 }
 
-Entry GradientRounds::make_entry() const {
+// `settings`: besides those that never change.
+Entry GradientRounds::make_entry(const std::string& settings) const {
   Entry entry;
   entry.name = name_of(settings_.id);
   entry.signature.kind = Kind::gradient_round;
   ReducerOptions options = settings_.options;
-  if (!another_.empty()) {
-    options.settings += (options.settings.empty() ? "" : ", ") + ("a second round of this step for " + another_);
+  for (const auto& further : {settings, another_.empty() ? "" : "a second round of this step for " + another_}) {
+    if (!further.empty()) options.settings += (options.settings.empty() ? "" : ", ") + further;
   }
   entry.signature.table = table_text(table_, options);
   entry.rank = host_.rank();
@@ -60,7 +61,7 @@ Entry GradientRounds::make_entry() const {
 }
 
 void GradientRounds::verify() {
-  auto entry = make_entry();
+  auto entry = make_entry({});
   entry.name = table_name_of(settings_.id);
   host_.submit_table(std::move(entry), settings_.id).wait();
 }
@@ -278,7 +279,8 @@ void GradientRounds::finish(Stream user) {
 
 void GradientRounds::negotiate() {
   table_changed_ = false;
-  auto entry = make_entry();
+  const auto& settings = settings_.options.current_settings;  // whose maker may be gone where the round has failed
+  auto entry = make_entry(settings && failure_.empty() ? settings() : std::string());
   entry.beside = host_.open_beside(settings_.id);
   auto work = host_.submit_round(std::move(entry), on_device(), [this](const Item& item) { freeze(item); });
   work.wait();  // MismatchError and PeerFailedError end here; everything is listed, or nothing

@@ -17,6 +17,7 @@
 #include "device/lane.h"
 #include "engine/bucket.h"
 #include "engine/communicators.h"
+#include "engine/driver.h"
 #include "engine/gradient_arena.h"
 #include "engine/messages.h"
 #include "engine/plan.h"
@@ -24,12 +25,6 @@
 #include "telemetry/counters.h"
 
 namespace kolo::engine {
-
-// Whom a round waits for, and what it says about that.
-struct Awaited {
-  std::vector<Rank> ranks;
-  std::string text;
-};
 
 // What a reducer needs of the engine around it. Implemented by EngineImpl.
 class RoundHost {
@@ -144,7 +139,7 @@ class GradientRounds final : public GradientReducer {
   [[nodiscard]] bool may_scatter(const PlannedBucket& bucket) const;
   [[nodiscard]] HostMemory allocate(const Plan& plan, std::size_t arena_bytes);
   [[nodiscard]] HostMemory allocate_with_arena(const Plan& plan);
-  [[nodiscard]] Entry make_entry() const;
+  [[nodiscard]] Entry make_entry(const std::string& settings) const;
   struct Contribution {
     const void* data = nullptr;  // null: not contributed; borrowed until finish() returns
     Stream ready;

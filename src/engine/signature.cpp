@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <string_view>
 
 namespace kolo::engine {
 namespace {
@@ -22,10 +23,14 @@ std::string kind_name(Kind kind) {
   return "?";
 }
 
-std::vector<std::string> lines(const std::string& text) {
+// Of a text with separators between them, and perhaps one at its end.
+std::vector<std::string> parts(std::string_view text, std::string_view separator) {
   std::vector<std::string> result;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) result.push_back(line);
+  while (!text.empty()) {
+    const auto end = std::min(text.find(separator), text.size());
+    result.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + separator.size(), text.size()));
+  }
   return result;
 }
 
@@ -36,25 +41,48 @@ bool has_row(const std::vector<std::string>& rows, const std::string& name) {
   return std::any_of(rows.begin(), rows.end(), [&](const auto& row) { return row_name(row) == name; });
 }
 
-// The first difference of two tables, in words: a tensor that one side lacks, else a row that differs.
-std::string table_difference(const Conflict& conflict) {
-  const auto first = lines(conflict.first.table);
-  const auto second = lines(conflict.second.table);
-  const auto lacks = [](const std::string& row, Rank has, Rank lacking) {
-    return row_name(row) + " exists on rank " + std::to_string(has) + " but not on rank " + std::to_string(lacking);
+// The first tensor that one side lacks; empty: there is none.
+std::string lacking(const std::vector<std::string>& first, const std::vector<std::string>& second,
+                    const Conflict& conflict) {
+  const auto lacks = [](const std::string& row, Rank has, Rank without) {
+    return row_name(row) + " exists on rank " + std::to_string(has) + " but not on rank " + std::to_string(without);
   };
   for (std::size_t i = 0; i < std::max(first.size(), second.size()); ++i) {
-    if (i < first.size() && i < second.size() && first[i] == second[i]) continue;
     if (i < first.size() && !has_row(second, row_name(first[i]))) {
       return lacks(first[i], conflict.first_rank, conflict.second_rank);
     }
     if (i < second.size() && !has_row(first, row_name(second[i]))) {
       return lacks(second[i], conflict.second_rank, conflict.first_rank);
     }
-    if (i < first.size() && i < second.size()) {
-      return "row " + std::to_string(i) + " is \"" + first[i] + "\" on rank " + std::to_string(conflict.first_rank) +
-             " and \"" + second[i] + "\" on rank " + std::to_string(conflict.second_rank);
-    }
+  }
+  return {};
+}
+
+constexpr std::string_view kSettings = "settings: ";
+
+// What of a row of settings the other one has not: "lr=0.5 options=3f".
+std::string settings_beyond(std::string_view row, std::string_view other) {
+  std::string text;
+  const auto all = parts(other.substr(kSettings.size()), ", ");
+  for (const auto& setting : parts(row.substr(kSettings.size()), ", ")) {
+    if (std::ranges::find(all, setting) == all.end()) text += (text.empty() ? "" : ", ") + setting;
+  }
+  return text;
+}
+
+// The first difference of two tables, in words: a tensor that one side lacks, else a row that differs.
+std::string table_difference(const Conflict& conflict) {
+  const auto first = parts(conflict.first.table, "\n");
+  const auto second = parts(conflict.second.table, "\n");
+  if (auto text = lacking(first, second, conflict); !text.empty()) return text;
+  for (std::size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
+    if (first[i] == second[i]) continue;
+    const std::string mine = i == 0 ? settings_beyond(first[i], second[i]) : std::string();
+    const std::string theirs = i == 0 ? settings_beyond(second[i], first[i]) : std::string();
+    const bool told = !mine.empty() && !theirs.empty();  // else one has the same once more
+    return (i == 0 ? "settings are \"" : "row " + std::to_string(i) + " is \"") + (told ? mine : first[i]) +
+           "\" on rank " + std::to_string(conflict.first_rank) + " and \"" + (told ? theirs : second[i]) +
+           "\" on rank " + std::to_string(conflict.second_rank);
   }
   return "tables differ";
 }
@@ -116,7 +144,7 @@ Signature signature_of(const Request& request) {
 std::string table_text(const std::vector<GradientInfo>& table, const ReducerOptions& options) {
   std::ostringstream out;
   out.precision(17);
-  out << "settings: " << name_of(options.op) << ", prescale " << options.prescale << ", postscale " << options.postscale
+  out << kSettings << name_of(options.op) << ", prescale " << options.prescale << ", postscale " << options.postscale
       << ", bucket bytes " << options.bucket_bytes << ", in place from " << options.in_place_from
       << (options.settings.empty() ? "" : ", ") << on_one_line(options.settings) << "\n";
   for (const auto& row : table) {

@@ -23,8 +23,8 @@ void WorkState::wait_for(std::chrono::milliseconds timeout) {
     if (!driver->drive_until([this] { return finished(); }, timeout)) {
       const auto whom = driver->whom_for(name_);  // may wait for somebody who is just finishing it
       if (!finished()) {
-        throw TimeoutError({},
-                           "'" + name_ + "' is not complete after " + std::to_string(timeout.count()) + " ms: " + whom);
+        throw TimeoutError(whom.ranks, "'" + name_ + "' is not complete after " + std::to_string(timeout.count()) +
+                                           " ms: " + whom.text);
       }
     }
   }

@@ -133,13 +133,16 @@ constexpr std::string_view kCudaAwareMpiMeaning =
     "Whether messages between hosts go straight from and into memory of GPUs, with KOLO_DEVICE_REDUCTION=mixed, where "
     "the hosts' network is an MPI that takes it on all ranks. Else, and with off, through memory of the host.";
 
+constexpr std::string_view kTimeoutMeaning =
+    "How long any wait for peers may take before it is a TimeoutError. Making a Context may take five minutes, "
+    "whatever this says.";
+
 constexpr ConfigRow kRows[] = {
     {"KOLO_BUCKET_BYTES", "auto, 1K to 4G", kBucketMeaning, parse_bucket, print_bucket, true},
     {"KOLO_LAST_BUCKET_BYTES", "1K to 4G",
      "Cap of the last bucket of a plan: nothing is left to overlap it with, so it is short.",
      parse_size<&Config::last_bucket_bytes, kKiB, 4 * kGiB>, print_size<&Config::last_bucket_bytes>, true},
-    {"KOLO_TIMEOUT", "10ms to 168h", "How long any wait for peers may take before it is a TimeoutError.",
-     parse_time<&Config::timeout, 10>, print_time<&Config::timeout>},
+    {"KOLO_TIMEOUT", "10ms to 168h", kTimeoutMeaning, parse_time<&Config::timeout, 10>, print_time<&Config::timeout>},
     {"KOLO_STALL_WARNING", "0 to 168h",
      "How long a wait may take before a warning names its tensors and the missing ranks. 0: never.",
      parse_time<&Config::stall_warning, 0>, print_time<&Config::stall_warning>},

@@ -138,6 +138,10 @@ void Context::Parts::start() {
     logger.info(comm::describe(user_wires.costs));
   using runtime::Use;
   communicator = runtime::make_communicator(user_wires, config, counters, Use::many_at_once);
+  if (config.stall_warning.count() > 0) {
+    communicator->warn_of_stalls(config.stall_warning,
+                                 [this](const std::string& text) { logger.write(LogLevel::warn, text); });
+  }
   engine::EngineParts parts;
   parts.placement = bootstrap->placement();
   parts.config = &config;

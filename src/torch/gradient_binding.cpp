@@ -27,6 +27,7 @@ std::vector<GradientInfo> table_of(const std::vector<std::shared_ptr<GradientSlo
   return table;
 }
 
+// `optimizer` lives as long as rounds are closed.
 ReducerOptions reducer_options(const DistributedOptions& options, const torch::optim::Optimizer& optimizer,
                                const std::optional<c10::Device>& device) {
   if (options.op != ReduceOp::sum && options.op != ReduceOp::average) {
@@ -47,7 +48,8 @@ ReducerOptions reducer_options(const DistributedOptions& options, const torch::o
   result.in_place_from = options.shared_gradients ? std::max<std::size_t>(options.shared_from, 1) : 0;
   if (device) result.release_cached_memory = [device] { release_cached(*device); };
   result.settings = "passes_per_step=" + std::to_string(options.passes_per_step) +
-                    ", compare_weights=" + std::to_string(options.compare_weights) + ", " + settings_of(optimizer);
+                    ", compare_weights=" + std::to_string(options.compare_weights);
+  result.current_settings = [&optimizer] { return settings_of(optimizer); };
   return result;
 }
 

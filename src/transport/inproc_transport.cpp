@@ -23,7 +23,7 @@ class InprocTransfer final : public Transfer {
     if (!done()) {
       if (!hub_->left(peer_)) return false;
       // It may have completed this transfer and left between the two looks.
-      if (!done()) throw PeerLostError(peer_, "rank " + std::to_string(peer_) + " left");
+      if (!done()) throw PeerLostError(peer_, "rank " + std::to_string(peer_) + " has shut down its Context");
     }
     if (state_->too_long) {
       throw BackendError("a message of " + std::to_string(state_->size) + " bytes from rank " + std::to_string(peer_) +

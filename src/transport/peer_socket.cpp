@@ -112,7 +112,7 @@ void send_to_peer(int socket, const PeerMessage& message, int descriptor, const 
   // Never blocks: a handful of messages per collective call, and nobody is two calls ahead.
   while (sendmsg(socket, &header, MSG_NOSIGNAL) < 0) {
     if (errno == EINTR) continue;
-    if (errno == EPIPE || errno == ECONNRESET) throw lost(peer, "left");
+    if (errno == EPIPE || errno == ECONNRESET) throw lost(peer, "has shut down its Context");
     base::throw_errno("sendmsg to rank " + std::to_string(peer.rank()));
   }
 }
@@ -141,7 +141,7 @@ ReceivedMessage receive_from_peer(int socket, const PeerProcess& peer) {
   header.msg_controllen = control.size();
   const ssize_t count = recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
   if (count < 0 && errno != ECONNRESET) base::throw_errno("recvmsg from rank " + std::to_string(peer.rank()));
-  if (count <= 0) throw lost(peer, "left");
+  if (count <= 0) throw lost(peer, "has shut down its Context");
   for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
     int descriptor = -1;

@@ -123,7 +123,7 @@ class ShmTransport final : public Transport {
   [[noreturn]] void throw_lost(Rank peer) const {
     name_the_dead();
     const Rank rank = processes_[static_cast<std::size_t>(peer)].rank();
-    throw PeerLostError(rank, "rank " + std::to_string(rank) + " left");
+    throw PeerLostError(rank, "rank " + std::to_string(rank) + " has shut down its Context");
   }
 
  private:

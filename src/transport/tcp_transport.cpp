@@ -35,6 +35,7 @@ using Clock = base::Deadline::Clock;
 constexpr std::chrono::milliseconds kMonitorsTurn{2000};
 // How long what was said last may take to arrive, when a transport ends.
 constexpr std::chrono::milliseconds kLastWords{2000};
+constexpr std::chrono::milliseconds kWordsOfALoss{100};  // all have been told, and a lost host acknowledges nothing
 constexpr std::chrono::microseconds kLastWordsLook{100};
 // How long a receive waits for its sender to call before this rank does.
 constexpr std::chrono::milliseconds kPatience{100};
@@ -192,7 +193,7 @@ TcpTransport::~TcpTransport() {
 // On a socket that is closed with something unread, or that something comes to afterwards, the kernel breaks the
 // connection and forgets what it has not sent yet. What its peer's kernel has acknowledged is safe.
 void TcpTransport::deliver_last_words() {
-  const base::Deadline deadline(kLastWords);
+  const base::Deadline deadline(somebody_lost() ? kWordsOfALoss : kLastWords);
   const auto unsafe = [](const Peer* peer) { return peer->out.unacknowledged() && !(peer->in && peer->in->ended()); };
   while (std::any_of(known_.begin(), known_.end(), unsafe) && !deadline.passed()) {
     for (Peer* const peer : known_) {
@@ -356,7 +357,8 @@ void TcpTransport::require_source(Peer& peer) {
     if (peer.waited_since == Clock::time_point{}) peer.waited_since = Clock::now();
     if (Clock::now() - peer.waited_since > kPatience) call(peer);
   }
-  if (peer.ended()) lost(peer, peer.left() ? "left" : "closed its connections before it said that it leaves");
+  if (peer.ended())
+    lost(peer, peer.left() ? "has shut down its Context" : "closed its connections before it said that it leaves");
 }
 
 void TcpTransport::lost(Peer& peer, const std::string& how) {

@@ -57,6 +57,7 @@ class Transport {
     if (liveness_ != nullptr) liveness_->require_whole();
   }
   [[nodiscard]] bool watched() const noexcept { return liveness_ != nullptr; }
+  [[nodiscard]] bool somebody_lost() const noexcept { return watched() && !liveness_->is_whole(); }
 
  private:
   const cluster::Liveness* liveness_ = nullptr;

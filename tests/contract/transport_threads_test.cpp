@@ -129,7 +129,7 @@ TEST_P(TransportContract, WhatWasSentBeforeLeavingArrivesAndThenThePeerIsLost) {
         ADD_FAILURE() << "rank 0 is gone";
       } catch (const PeerLostError& error) {
         EXPECT_EQ(error.rank(), 0);
-        EXPECT_STREQ(error.what(), "rank 0 left");
+        EXPECT_STREQ(error.what(), "rank 0 has shut down its Context");
       }
       EXPECT_THROW(test::finish(*end, *end->receive(0, 7, never)), PeerLostError);
     }

@@ -1,5 +1,6 @@
-// failing_rank run|outside: a job whose rank 1 throws, inside Context::run or outside it, and ends with status 3, but
-// last: the others, which are told of it, end with 4 before.
+// failing_rank run|outside|absent: a job whose rank 1 throws, inside Context::run or outside it, or does not come
+// to an operation in time, and ends with status 3, but last: the others, which are told of it or wait in vain, end with
+// 4 before.
 #include <chrono>
 #include <cstdio>
 #include <stdexcept>
@@ -10,7 +11,7 @@
 
 namespace {
 
-void train(kolo::Context& context) {
+void train(kolo::Context& context, const std::string& how) {
   float loss = 1;
   kolo::Request request;
   request.name = "loss";
@@ -18,7 +19,10 @@ void train(kolo::Context& context) {
   request.input = &loss;
   request.output = &loss;
   for (int step = 0;; ++step) {
-    if (step == 10 && context.rank() == 1) throw std::runtime_error("no more data");
+    if (step == 10 && context.rank() == 1) {
+      if (how == "absent") std::this_thread::sleep_for(2 * context.config().timeout);
+      throw std::runtime_error("no more data");
+    }
     context.engine().submit(request).wait();
   }
 }
@@ -26,13 +30,13 @@ void train(kolo::Context& context) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool inside = argc == 2 && std::string(argv[1]) == "run";
+  const std::string how = argc == 2 ? argv[1] : "";
   try {
     const auto context = kolo::Context::create();
-    if (inside) {
-      context->run([&] { train(*context); });
+    if (how == "run") {
+      context->run([&] { train(*context, how); });
     } else {
-      train(*context);
+      train(*context, how);
     }
   } catch (const kolo::Error& error) {
     std::printf("%s\n", error.what());

@@ -33,10 +33,13 @@ class Runner:
     def __init__(self, kolo):
         self.kolo = kolo
 
-    def start(self, left, options, script, files=None):
-        """`script` is run by a shell on every rank. `files`: the limits of open files that `kolo run` starts with."""
+    def start(self, left, options, script, files=None, redirection=""):
+        """`script` is run by a shell on every rank. `files`: the limits of open files that `kolo run` starts with.
+        `redirection`: of its streams, as a shell has it."""
         limit = (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, files)) if files else None
         command = [self.kolo, "run", "--bind", "none", *options.split(), "--", "sh", "-c", script]
+        if redirection:
+            command = ["sh", "-c", f'exec "$@" {redirection}', "sh", *command]
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
                                 env=left.environment, start_new_session=True, preexec_fn=limit)
 
@@ -49,8 +52,8 @@ class Runner:
             return Result("none: it hangs", out, err)
         return Result(process.returncode, out or "", err)  # None: it went to a terminal
 
-    def job(self, left, options, script, files=None):
-        return self.finish(self.start(left, options, script, files))
+    def job(self, left, options, script, files=None, redirection=""):
+        return self.finish(self.start(left, options, script, files, redirection))
 
 
 def until(condition):
@@ -91,12 +94,12 @@ def last_words(run, left):
     return run.job(left, "-n 2 --grace 20", script).expect(3, r"\[0\] seen", "rank 0 on .*: exit status 4")
 
 
-def who_failed(run, left, where="run"):
+def who_failed(run, left, where="run", timeout="60s"):
     """A rank that failed is the one that the status is of, though those that were told of it end before."""
     program = pathlib.Path(run.kolo).parent / "failing_rank"
     problems = []
     for _ in range(3):
-        problems += run.job(left, "-n 3", f"exec '{program}' {where}").expect(
+        problems += run.job(left, "-n 3", f"KOLO_TIMEOUT={timeout} exec '{program}' {where}").expect(
             3, r"exit status 3\n.*  rank 1 on .*: exit status 3, after [0-9.]+ s\n",
             r"rank 0 on .*: exit status 4, .*because another rank failed", r"rank 2 on .*: exit status 4, .*because")
     return problems
@@ -104,6 +107,10 @@ def who_failed(run, left, where="run"):
 
 def who_left(run, left):
     return who_failed(run, left, "outside")
+
+
+def who_did_not_come(run, left):
+    return who_failed(run, left, "absent", "1s")
 
 
 def killed(run, left):
@@ -246,6 +253,57 @@ def without_prefix(run, left):
     return result.expect(0) + ([] if result.out == "hello\n" and result.err == "" else [repr(result.out + result.err)])
 
 
+def without_newlines(run, left):
+    """More than it keeps of a line, and an end without a newline: neither gets one."""
+    result = run.job(left, "-n 1 --no-prefix --quiet", "head -c 3000000 /dev/zero | tr '\\0' x; echo; printf last")
+    problems = result.expect(0)
+    if result.out != "x" * 3000000 + "\nlast":
+        problems.append(f"{len(result.out)} characters, {result.out.count(chr(10))} newlines")
+    return problems
+
+
+def words(run, left):
+    """The program's words are its own, whatever they look like, with and without `--` before them."""
+    given = ["[30,60,80]", "[[1,2],[3]]", "[]", "[%s]", "", "a b", "--x=[1,2]", "-n", "--", "-np", "--env", "'\"$x", "\n", "run", "a"]
+    problems = []
+    for before, own in ((["--"], given), ([], ["[1,2]", "", "[]", "a b"])):
+        command = [run.kolo, "run", "--env", "A=[1,2]", "--no-prefix", "--quiet", "-np", "1", *before, "printf", "%s\\0", *own]
+        done = subprocess.run(command, capture_output=True, text=True, env=left.environment, timeout=PATIENCE,
+                              stdin=subprocess.DEVNULL)
+        if done.stdout.split("\0")[:-1] != own:
+            problems.append(f"{own} became {done.stdout}{done.stderr}")
+    return problems + run.job(left, "-n 1 --env A=[1,2] --env B=", "echo $A${B-unset}.").expect(0, r"\[0\] \[1,2\]\.\n")
+
+
+def closed_streams(run, left):
+    problems = []
+    for redirection, texts in (("<&-", ["0. out", "0. err", "1 ok"]), (">&-", ["0. err", "1 ok"]), ("2>&-", ["0. out"]),
+                               ("<&- >&- 2>&-", [])):
+        result = run.job(left, "-n 1", "echo out; echo err >&2; cat", redirection=redirection)
+        problems += [f"{redirection}: {problem}" for problem in result.expect(0, *texts)]
+    return problems
+
+
+def full_disk(run, left):
+    """What cannot be written is told, and ends the job, whether ranks go on or end with 0."""
+    no_space = "standard output cannot be written: No space left on device; what the ranks write to it is lost"
+    problems = run.job(left, "-n 2 --quiet", "echo line; sleep 100", redirection=">/dev/full").expect(122, no_space)
+    problems += run.job(left, "-n 1", "echo line", redirection=">/dev/full").expect(
+        122, no_space, "; standard output could not be written: No space left on device; exit status 122")
+    return problems + run.job(left, "-n 1", "echo line >&2", redirection="2>/dev/full").expect(122)
+
+
+def missing_interpreter(run, left):
+    program = left.folder / "program"
+    program.write_text("#!/no/such/interpreter\n")
+    program.chmod(0o755)
+    command = [run.kolo, "run", "-n", "1", "--", str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, env=left.environment, timeout=PATIENCE)
+    program.unlink()
+    return Result(done.returncode, done.stdout, done.stderr).expect(
+        126, "program' could not be started: the file is there, but the interpreter that its first line names")
+
+
 def missing_program(run, left):
     command = [run.kolo, "run", "-n", "2", "--", "./no-such-program"]
     done = subprocess.run(command, capture_output=True, text=True, env=left.environment, timeout=PATIENCE)
@@ -298,6 +356,18 @@ def too_few_files(run, left):
     return problems
 
 
+def launcher_without_files(run, left):
+    """mpirun says that it has too few, and waits for ever: one that only does that, and Open MPI's own."""
+    script = replace_mpirun(left, "#!/bin/sh\n[ $1 = --version ] && exec echo Open MPI\n"
+                            "echo 'The system limit on number of pipes a process can open was reached in file x'\nexec sleep 1000\n")
+    problems = []
+    for mpirun, files in ((script, None), ("mpirun", (32, 32))):
+        problems += run.job(left, f"-n 20 --grace 0.5 --mpirun {mpirun}", "true", files).expect(
+            121, "the launcher may open too few files to start the ranks .*ulimit -n", "rank 19: was not started")
+    script.unlink()
+    return problems
+
+
 def missing_mpirun(run, left):
     return run.job(left, "-n 2 --mpirun no-such-mpirun", "true").expect(1, "install Open MPI")
 
@@ -313,6 +383,28 @@ def interrupted(run, left, wanted=signal.SIGINT, status=130):
 
 def terminated(run, left):
     return interrupted(run, left, signal.SIGTERM, 143)
+
+
+def alarmed(run, left):
+    """An alarm ends a job as SIGTERM does."""
+    return interrupted(run, left, signal.SIGALRM, 142)
+
+
+def warned(run, left):
+    """What a batch system sends before a time limit is for the ranks, and ends nothing."""
+    script = "trap 'echo one' USR1; trap 'echo two; exit 0' USR2; echo ready; while :; do sleep 0.05; done"
+    process = run.start(left, "-n 2", script)
+    lines = [process.stdout.readline() for _ in range(2)]
+    process.send_signal(signal.SIGUSR1)
+    lines += [process.stdout.readline() for _ in range(2)]
+    process.send_signal(signal.SIGUSR2)
+    result = run.finish(process)
+    problems = result.expect(0, "2 ranks: 2 ok in [0-9.]+ s\n")
+    result.out = "".join(lines) + result.out
+    for rank in range(2):
+        if rank_of(result.out, rank) != ["ready", "one", "two"]:
+            problems.append(f"rank {rank} said {rank_of(result.out, rank)}")
+    return problems
 
 
 def impatient(run, left):
@@ -349,8 +441,11 @@ def mpirun_killed(run, left):
     return run.finish(process).expect(120, "the launcher's daemon on its host is gone")
 
 
-CASES = [normal, library, one_fails, last_words, who_failed, who_left, killed, killed_with_recovery, killed_and_allowed, stopped, stubborn, forks,
-         long_lines, much_output, reader_stalls, terminal_stalls, reader_stalls_at_the_end, stopped_itself, reader_leaves, without_prefix, missing_program, few_files, too_few_files, missing_mpirun, interrupted, terminated,
+CASES = [normal, library, one_fails, last_words, who_failed, who_left, who_did_not_come, killed, killed_with_recovery,
+         killed_and_allowed, stopped, stubborn, forks, long_lines, much_output, reader_stalls,
+         terminal_stalls, reader_stalls_at_the_end, stopped_itself, reader_leaves, without_prefix,
+         without_newlines, words, closed_streams, full_disk, missing_program, missing_interpreter, few_files,
+         too_few_files, launcher_without_files, missing_mpirun, interrupted, terminated, alarmed, warned,
          impatient, gone_itself, mpirun_killed]
 
 

@@ -138,11 +138,10 @@ TEST(Options, OfTheOptimizerItselfToo) {
     const auto usual = torch::optim::SGDOptions(0.1).momentum(0.9);
     for (const auto& odd : {torch::optim::SGDOptions(0.2).momentum(0.9), torch::optim::SGDOptions(0.1)}) {
       const auto sgd = std::make_shared<torch::optim::SGD>(std::vector<at::Tensor>{weight}, roles.is_odd ? odd : usual);
-      expect_error<MismatchError>(
-          [&] {
-            const DistributedOptimizer wrapped(context, sgd, NamedTensors{{"w", weight}});
-          },
-          {"torch::optim::SGD, lr=0.1 ", rank_text(roles.odd)});
+      DistributedOptimizer wrapped(context, sgd, NamedTensors{{"w", weight}});
+      weight.sum().backward();
+      expect_error<MismatchError>([&] { wrapped.step(); }, {"settings are \"lr=0.", rank_text(roles.odd)});
+      EXPECT_TRUE(weight.eq(1).all().item<bool>());
     }
     Training(context).expect_clean_step();
   });
@@ -187,6 +186,34 @@ TEST(Weights, OfParametersThatJoinLaterToo) {
     });
     broadcast_parameters(context, {{"added", added}});
     training.expect_clean_step();
+  });
+}
+
+TEST(Options, OfAGroupThatIsAddedLaterToo) {
+  for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
+    Training training(context);
+    for (int step = 0; step < 2; ++step) training.expect_clean_step();
+    const at::Tensor added = torch::ones({4}).set_requires_grad(true);
+    training.optimizer().add_param_group(
+        torch::optim::OptimizerParamGroup({added},
+                                          std::make_unique<torch::optim::SGDOptions>(roles.is_odd ? 0.5 : 0.1)),
+        {{"added", added}});
+    training.without_a_change([&] {
+      expect_error<MismatchError>([&] { training.step({0, 1, 2}); }, {"lr=0.5 ", rank_text(roles.odd)});
+    });
+  });
+}
+
+// As programs written for Horovod do: wrap, load on one rank, broadcast.
+TEST(Options, MayBeBroadcastAfterWrapping) {
+  for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
+    Training training(context);
+    auto& options =
+        static_cast<torch::optim::SGDOptions&>(training.optimizer().optimizer().param_groups()[0].options());
+    if (roles.is_odd) options.lr(0.5);
+    broadcast_optimizer_state(context, training.optimizer().optimizer(), roles.odd);
+    EXPECT_EQ(options.lr(), 0.5);
+    training.step({0, 1, 2});
   });
 }
 

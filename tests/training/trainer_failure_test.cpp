@@ -29,7 +29,7 @@ TEST(TrainerAgreement, NamesTheOptionThatDiffersAndWhere) {
   here = usual;
   here.sync = false;
   EXPECT_EQ(disagreement_of({terms_of(here), terms_of(usual)}),
-            "all ranks need the same options, but --sync is false on rank 0 and true on rank 1");
+            R"(all ranks need the same options, but --sync is "off" on rank 0 and "on" on rank 1)");
 }
 
 }  // namespace

@@ -120,6 +120,9 @@ def case_resume(run):
     expect("at step 12\nnothing left to do\n" in text and not of_kind(idle, "step"), "a finished run has nothing to do")
     _, text = run(2, *recipe, "--checkpoint-dir", folder, fails=True)
     expect("an earlier run's checkpoints, the newest of step 12;" in text, f"a new run is not mixed with it:\n{text}")
+    oldest = os.path.join(folder, min(name for name in os.listdir(folder) if name.startswith("checkpoint-")))
+    _, text = run(2, *recipe, "--resume", oldest, "--checkpoint-dir", folder, fails=True)
+    expect("other checkpoints than --resume names, the newest of step 12;" in text, f"nor is one that goes back:\n{text}")
     # Nothing can be created below a file: said at once, not after the first epoch.
     begin, text = run(2, *recipe, "--checkpoint-dir", os.path.join(__file__, "c"), fails=True)
     expect("--checkpoint-dir" in text and not of_kind(begin, "step"), f"refused before the first step:\n{text}")

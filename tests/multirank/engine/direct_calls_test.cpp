@@ -1,8 +1,10 @@
 // Collectives that the program calls directly, where a rank does not come to them: it has thrown, or left.
 #include <gmock/gmock.h>
 
+#include <mutex>
 #include <random>
 #include <thread>
+#include <vector>
 
 #include "multirank/engine/world.h"
 
@@ -358,6 +360,45 @@ TEST_P(DirectCalls, WhateverCompletesIsRight) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     run([&](Context& context) { RandomProgram(context, seed).run(); });
   }
+}
+
+// What is given up before it has begun is another call than that of the others from then on.
+TEST(Deadline, InTheFirstCallEndsTheGroupAndNoLaterCallMeetsAnEarlierOne) {
+  for (const auto& hosts : {one_host(2), one_host(3), Hosts{0, 1}, Hosts{0, 0, 1, 1}, Hosts{0, 1, 1, 0}}) {
+    run_world(hosts, quick(), [](Context& context) {
+      const bool late = context.rank() == 1;
+      if (late) std::this_thread::sleep_for(500ms);
+      for (const float mine : {1.0F, 100.0F, 10000.0F}) {
+        float result = mine;
+        AllreduceOptions options;
+        options.data = reinterpret_cast<std::byte*>(&result);
+        options.count = 1;
+        try {
+          context.communicator().allreduce(options, late ? 1s : 200ms);
+          EXPECT_TRUE(late) << "rank " << context.rank() << " did not wait for rank 1";
+          EXPECT_EQ(result, mine * static_cast<float>(context.size()));
+        } catch (const Error&) {  // whichever: this rank or another has given up
+        }
+      }
+    });
+  }
+}
+
+TEST(StallOfADirectCall, IsToldOnceWithTheRankThatIsLate) {
+  std::mutex lock;
+  std::vector<std::string> lines;
+  auto config = quick();
+  config.stall_warning = 100ms;
+  config.log_sink = [&](LogLevel level, std::string_view line) {
+    const std::lock_guard guard(lock);
+    if (level == LogLevel::warn) lines.emplace_back(line);
+  };
+  run_world(2, config, [](Context& context) {
+    context.communicator().barrier(20s);
+    if (context.rank() == 1) std::this_thread::sleep_for(500ms);
+    context.communicator().barrier(20s);
+  });
+  EXPECT_THAT(lines, testing::ElementsAre(HasSubstr("barrier has waited for 100 ms for rank 1")));
 }
 
 }  // namespace

@@ -83,6 +83,23 @@ TEST(Failing, ReachesThePeersThoughTheReducerIsGone) {
   }
 }
 
+TEST(Failing, WithWhatIsNoExceptionIsToldToo) {
+  run_world(2, quick(), [](Context& context) {
+    const std::vector<float> input(4, 1.0F);
+    const auto wait = [&] { context.engine().submit(allreduce("metric", input, nullptr)).wait(); };
+    if (context.rank() == 1) {
+      EXPECT_THROW(context.run([] { throw 42; }), int);
+      return;
+    }
+    try {
+      wait();
+      ADD_FAILURE() << "nobody has failed";
+    } catch (const PeerFailedError& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("what was thrown is no std::exception"));
+    }
+  });
+}
+
 TEST(Failing, ReachesThoseWhoWaitForANamedOperation) {
   std::barrier<> submitted(3);
   run_world(3, quick(), [&](Context& context) {

@@ -2,12 +2,15 @@
 #include <gmock/gmock.h>
 
 #include <cstring>
+#include <optional>
 #include <random>
 
 #include "multirank/engine/world.h"
 
 namespace kolo::test {
 namespace {
+
+using namespace std::chrono_literals;
 
 float sum_to(int size) { return static_cast<float>(size * (size + 1)) / 2; }
 
@@ -44,6 +47,27 @@ TEST_P(Named, AWaitMayHaveNoEnd) {
     context.engine().submit(allreduce("for ever", input, &output)).wait_for(kForEver);
     EXPECT_THAT(output, testing::Each(static_cast<float>(context.size())));
     context.communicator().barrier(kForEver);
+  });
+}
+
+TEST_P(Named, ADeadlineOfTheWaitNamesWhoeverMayBeLate) {
+  run_world(GetParam(), quick(), [](Context& context) {
+    const Rank late = context.size() - 1;
+    const std::vector<float> input(10, 1.0F);
+    std::optional<Work> work;
+    if (context.rank() != late) {
+      work = context.engine().submit(allreduce("late", input, nullptr));
+      try {
+        work->wait_for(100ms);
+        ADD_FAILURE() << "it was complete";
+      } catch (const TimeoutError& error) {
+        if (context.rank() == 0) EXPECT_THAT(error.missing(), testing::Contains(late)) << error.what();
+        EXPECT_THAT(error.missing(), testing::Not(testing::Contains(context.rank()))) << error.what();
+      }
+    }
+    context.communicator().barrier(20s);
+    if (context.rank() == late) work = context.engine().submit(allreduce("late", input, nullptr));
+    work->wait();
   });
 }
 

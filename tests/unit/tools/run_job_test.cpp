@@ -108,6 +108,37 @@ TEST(RunJob, SaysWhoEndedAProgram) {
             "rank 0 on h0: './train' could not be started: No such file or directory, after 0.0 s");
 }
 
+TEST(RunJob, AProgramThatIsThereButWhatRunsItIsNot) {
+  Job job = all_running(1);
+  job.ended(0, {How::not_started, ELIBACC}, kBegin);
+  EXPECT_EQ(job.status(), 126);
+  EXPECT_THAT(job.summary(kBegin).at(1), HasSubstr("'./train' could not be started: the file is there, but"));
+}
+
+TEST(RunJob, OutputThatCannotBeWritten) {
+  Job job = all_running(1);
+  job.unwritable("standard output", ENOSPC);
+  EXPECT_TRUE(job.failed());
+  job.ended(0, {How::signalled, SIGTERM}, kBegin);
+  EXPECT_EQ(job.status(), kStatusUnwritable);
+  EXPECT_EQ(job.summary(kBegin).at(0),
+            "1 rank: 0 ok, 1 failed in 0.0 s; standard output could not be written: No space left on device; "
+            "exit status 122");
+}
+
+TEST(RunJob, OutputThatIsLostAtTheEndCountsWhereNothingElseWent) {
+  for (const bool recovery : {false, true}) {
+    Job failed = all_running(1, recovery);
+    failed.ended(0, {How::exited, 3}, kBegin);
+    failed.unwritable("standard output", ENOSPC);
+    EXPECT_EQ(failed.status(), 3);
+    Job ok = all_running(1, recovery);
+    ok.ended(0, {How::exited, 0}, kBegin);
+    ok.unwritable("standard output", ENOSPC);
+    EXPECT_EQ(ok.status(), kStatusUnwritable);
+  }
+}
+
 TEST(RunJob, StatusesAsAShellHasThem) {
   const auto status_of = [](End end) {
     Job job = all_running(1);

@@ -37,11 +37,30 @@ TEST(RunLines, AnEndlessLineIsCut) {
   EXPECT_EQ(std::count(got.begin(), got.end(), '\n'), 3);
 }
 
-// A line of just that length has one newline, its own.
+// A line of just that length has one newline, its own, whichever way it comes.
 TEST(RunLines, TheLongestLine) {
-  LineSplitter splitter;
   const std::string text(LineSplitter::kLongest, 'x');
-  EXPECT_EQ(splitter.add(text + "\n" + "y\n"), text + "\ny\n");
+  for (const std::string prefix : {"", "> "}) {
+    LineSplitter at_once(prefix);
+    EXPECT_EQ(at_once.add(text + "\n" + "y\n"), prefix + text + "\n" + prefix + "y\n");
+    LineSplitter in_pieces(prefix);
+    EXPECT_EQ(in_pieces.add(text), "");
+    EXPECT_EQ(in_pieces.add("\n"), prefix + text + "\n");
+    EXPECT_EQ(in_pieces.finish(), "");
+  }
+}
+
+TEST(RunLines, WithoutAPrefixBytesStayAsTheyAre) {
+  const std::string text = "one\n\n" + std::string(LineSplitter::kLongest * 2 + 5, 'x') + "\nlast";
+  for (const std::size_t piece : {std::size_t{1000}, LineSplitter::kLongest, text.size()}) {
+    LineSplitter splitter;
+    std::string got;
+    for (std::size_t begin = 0; begin < text.size(); begin += piece) {
+      got += splitter.add(std::string_view(text).substr(begin, piece));
+    }
+    got += splitter.finish();
+    EXPECT_TRUE(got == text) << "in pieces of " << piece;
+  }
 }
 
 }  // namespace

@@ -166,7 +166,8 @@ TEST_F(TcpTest, WhatIsSentToOneWhoHasLeftGoesNowhere) {
   ends_[1].reset();
   finish(end(0), *send);
   Bytes in(10);
-  EXPECT_EQ(loss(end(0), *end(0).receive(1, 9, in), 1), "rank 1 left");  // though it never said anything else
+  EXPECT_EQ(loss(end(0), *end(0).receive(1, 9, in), 1),
+            "rank 1 has shut down its Context");  // though it never said anything else
 }
 
 TEST_F(TcpTest, ASendToOneWhoIsGoneFails) {
@@ -210,7 +211,7 @@ TEST_F(TcpTest, ASilentMonitorIsNotWaitedForLong) {
   cluster::Liveness liveness;
   Bytes in(10);
   const auto receive = awaited_from_a_leaver(liveness, in);
-  EXPECT_EQ(loss(end(0), *receive, 1), "rank 1 left");
+  EXPECT_EQ(loss(end(0), *receive, 1), "rank 1 has shut down its Context");
 }
 
 // What nobody waits for is left with the kernel, which holds the sender back.
