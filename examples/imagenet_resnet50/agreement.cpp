@@ -1,7 +1,6 @@
 #include "agreement.h"
 
 #include <algorithm>
-#include <initializer_list>
 #include <nlohmann/json.hpp>
 
 #include "recipe.h"
@@ -12,10 +11,9 @@ using json = nlohmann::ordered_json;
 
 namespace {
 
-// The word of the command line for an enumerator; `words` in the order of the enumeration.
-template <class Enum>
-std::string word_of(Enum value, std::initializer_list<const char*> words) {
-  return words.begin()[static_cast<std::size_t>(value)];
+const char* name_of(SharedGradients shared) {
+  if (shared == SharedGradients::where_possible) return "auto";
+  return shared == SharedGradients::on ? "on" : "off";
 }
 
 std::string given(const std::string& option) { return option.empty() ? "not given" : "given"; }
@@ -33,10 +31,10 @@ std::string terms_of(const Options& o) {
                 {"batch", o.batch},
                 {"val-batch", o.val_batch},
                 {"sync", o.sync ? "on" : "off"},
-                {"shared-gradients", word_of(o.shared_gradients, {"off", "on", "auto"})},
+                {"shared-gradients", name_of(o.shared_gradients)},
                 {"memory-format", o.channels_last ? "channels_last" : "contiguous"},
-                {"device", word_of(o.device, {"cpu", "cuda"})},
-                {"amp", word_of(o.amp, {"off", "bf16", "fp16"})},
+                {"device", imagenet::name_of(o.device)},
+                {"amp", imagenet::name_of(o.amp)},
                 {"log-interval", o.log_interval},
                 {"checkpoint-dir", given(o.checkpoint_dir)},
                 {"resume", given(o.resume)}};

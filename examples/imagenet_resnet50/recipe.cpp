@@ -2,6 +2,20 @@
 
 namespace imagenet {
 
+const char* name_of(Amp amp) noexcept {
+  switch (amp) {
+    case Amp::bf16:
+      return "bf16";
+    case Amp::fp16:
+      return "fp16";
+    case Amp::off:
+      break;
+  }
+  return "off";
+}
+
+const char* name_of(DeviceKind device) noexcept { return device == DeviceKind::cuda ? "cuda" : "cpu"; }
+
 nlohmann::ordered_json recipe_of(const Options& o) {
   return {{"lr", o.lr},
           {"warmup_epochs", o.warmup_epochs},

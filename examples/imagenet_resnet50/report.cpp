@@ -22,18 +22,6 @@ using json = nlohmann::ordered_json;
   return text;
 }
 
-const char* name_of(Amp amp) {
-  switch (amp) {
-    case Amp::bf16:
-      return "bf16";
-    case Amp::fp16:
-      return "fp16";
-    case Amp::off:
-      break;
-  }
-  return "off";
-}
-
 }  // namespace
 
 Reporter::Reporter(bool active, const std::string& path, bool append)
@@ -45,7 +33,7 @@ Reporter::Reporter(bool active, const std::string& path, bool append)
 
 void Reporter::header(const Options& o, const kolo::Placement& placement, const std::string& torch_version) {
   if (!active_) return;
-  const char* const device = o.device == DeviceKind::cuda ? "cuda" : "cpu";
+  const char* const device = name_of(o.device);
   const char* const amp = name_of(o.amp);
   const json gradients = !o.sync ? json() : o.shared_gradients == SharedGradients::on ? "shared" : "packed";
   const json line = {{"kind", "header"},

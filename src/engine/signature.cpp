@@ -4,6 +4,8 @@
 #include <sstream>
 #include <string_view>
 
+#include "base/strings.h"
+
 namespace kolo::engine {
 namespace {
 
@@ -62,12 +64,12 @@ constexpr std::string_view kSettings = "settings: ";
 
 // What of a row of settings the other one has not: "lr=0.5 options=3f".
 std::string settings_beyond(std::string_view row, std::string_view other) {
-  std::string text;
   const auto all = parts(other.substr(kSettings.size()), ", ");
+  std::vector<std::string> beyond;
   for (const auto& setting : parts(row.substr(kSettings.size()), ", ")) {
-    if (std::ranges::find(all, setting) == all.end()) text += (text.empty() ? "" : ", ") + setting;
+    if (std::ranges::find(all, setting) == all.end()) beyond.push_back(setting);
   }
-  return text;
+  return base::join(beyond, ", ");
 }
 
 // The first difference of two tables, in words: a tensor that one side lacks, else a row that differs.
