@@ -1,5 +1,7 @@
 // What kolo costs a training step of one GPU: ResNet-50, one model in one process, trained with kolo and without in
-// turns, so that both run the same convolutions. gpu_overhead [BATCH [bf16|fp16|off [TURNS]]]; JSON lines on stdout.
+// turns, so that all run the same convolutions. A rank that is alone packs nothing; "kolo, packing" has it pack all the
+// same, and so costs what a rank among others pays beside the exchange itself.
+// gpu_overhead [BATCH [bf16|fp16|off [TURNS]]]; JSON lines on stdout.
 #include <ATen/Functions.h>
 
 #include <algorithm>
@@ -20,6 +22,9 @@ namespace {
 
 constexpr int kWarmUp = 6, kSteps = 20, kProfiled = 4;
 
+enum Way : std::size_t { without, kolo, packing, kWays };
+constexpr const char* kNames[] = {"without kolo", "kolo", "kolo, packing"};
+
 class Training {
  public:
   Training(Context& context, const imagenet::Options& options)
@@ -35,10 +40,15 @@ class Training {
     images_ = at::randn({batch, 3, side, side}, on_device).contiguous(at::MemoryFormat::ChannelsLast);
     labels_ = at::randint(options.classes, {batch}, on_device.dtype(at::kLong));
   }
-  void with_kolo(bool with) {
+  void go(Way way) {
     distributed_.reset();
     optimizer_->zero_grad();
-    if (with) distributed_.emplace(context_, optimizer_, model_->named_parameters());
+    DistributedOptions options;
+    if (way == packing) {  // gradients that are to be multiplied go the way of those of several ranks
+      options.prescale = 0.5;
+      options.postscale = 2;
+    }
+    if (way != without) distributed_.emplace(context_, optimizer_, model_->named_parameters(), options);
     for (int step = 0; step < kWarmUp; ++step) train();
   }
   void train() {
@@ -85,29 +95,33 @@ imagenet::Options options_of(int argc, char** argv) {
   return options;
 }
 
+// Of a step without kolo over one with it.
+void print_ratios(Way way, int batch, const char* amp, std::vector<double> ratios) {
+  std::sort(ratios.begin(), ratios.end());
+  std::printf(
+      "{\"what\": \"of_alone\", \"way\": \"%s\", \"batch\": %d, \"amp\": \"%s\", \"median\": %.4f, \"least\": %.4f, "
+      "\"most\": %.4f}\n",
+      kNames[way], batch, amp, ratios[ratios.size() / 2], ratios.front(), ratios.back());
+}
+
 void run(const imagenet::Options& options, const char* amp, int turns) {
   const auto context = Context::create();
   Training training(*context, options);
-  std::vector<double> times[2], ratios;
+  std::vector<double> times[kWays], ratios[kWays];
   for (int turn = 0; turn < turns; ++turn) {
-    for (const bool first : {true, false}) {
-      const bool with = first == (turn % 2 == 0);
-      training.with_kolo(with);
-      times[with].push_back(training.step_ms());
+    for (std::size_t i = 0; i < kWays; ++i) {
+      const auto way = static_cast<Way>(turn % 2 == 0 ? i : kWays - 1 - i);
+      training.go(way);
+      times[way].push_back(training.step_ms());
     }
-    ratios.push_back(times[0].back() / times[1].back());
+    for (const Way way : {kolo, packing}) ratios[way].push_back(times[without].back() / times[way].back());
   }
-  for (const bool with : {false, true}) {  // last, because the profiler slows all launches from then on
-    training.with_kolo(with);
+  for (const Way way : {without, kolo, packing}) {  // last, because the profiler slows all launches from then on
+    training.go(way);
     std::printf("{\"what\": \"overhead\", \"way\": \"%s\", \"batch\": %d, \"amp\": \"%s\", \"step_ms\": %.3f, %s}\n",
-                with ? "kolo" : "without kolo", options.batch, amp, median(times[with]),
-                json_of(training.work()).c_str());
+                kNames[way], options.batch, amp, median(times[way]), json_of(training.work()).c_str());
   }
-  std::sort(ratios.begin(), ratios.end());
-  std::printf(
-      "{\"what\": \"of_alone\", \"way\": \"kolo\", \"batch\": %d, \"amp\": \"%s\", \"median\": %.4f, \"least\": %.4f, "
-      "\"most\": %.4f}\n",
-      options.batch, amp, ratios[ratios.size() / 2], ratios.front(), ratios.back());
+  for (const Way way : {kolo, packing}) print_ratios(way, options.batch, amp, ratios[way]);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 //   device_bucket.h   on a device, by the devices
 //   staged_bucket.h   on a device, by the hosts
 //   share_bucket.h    on a device, by the devices inside a host and by the hosts between hosts
+//   solo_bucket.h     nowhere: a rank that is alone
 //
 // Flag words: [0] kVoid | what close() was given   [1] stamp   [2] ~stamp   [3...] a bit for every tensor that was
 // contributed, and behind them what a kind adds. Words are combined by OR over ranks, so stamps agree exactly when

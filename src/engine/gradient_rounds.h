@@ -130,6 +130,7 @@ class GradientRounds final : public GradientReducer {
     std::shared_ptr<GradientArena> arena;  // shared with whoever makes gradients in it; null: none
     std::vector<std::unique_ptr<Bucket>> buckets;
     std::vector<Place> places;  // by tensor
+    bool solo = false;          // of a rank that is alone: nothing is packed
   };
   // Of the host: one for each bucket there, and one in which gradients are made, or null.
   struct HostMemory {
@@ -152,6 +153,9 @@ class GradientRounds final : public GradientReducer {
   [[nodiscard]] bool on_device() const;
   void let_go(std::unique_ptr<Frozen> plan);
   [[nodiscard]] std::unique_ptr<Frozen> make_frozen(const Item& item);
+  [[nodiscard]] bool is_solo() const;
+  void make_solo_buckets(Frozen& next);
+  void make_buckets(Frozen& next);
   void freeze(const Item& item);
   void fill_buckets();
   void begin_round();

@@ -45,6 +45,7 @@ ReducerOptions reducer_options(const DistributedOptions& options, const torch::o
   result.prescale = options.prescale;
   result.postscale = options.postscale;
   result.bucket_bytes = options.bucket_bytes;
+  result.contributions_stay = true;
   result.in_place_from = options.shared_gradients ? std::max<std::size_t>(options.shared_from, 1) : 0;
   if (device) result.release_cached_memory = [device] { release_cached(*device); };
   result.settings = "passes_per_step=" + std::to_string(options.passes_per_step) +

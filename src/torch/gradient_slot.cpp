@@ -44,7 +44,7 @@ void make_private(const at::Storage& storage) { storage.set_data_ptr_noswap(copy
 
 void GradientSlot::publish(std::span<std::byte> memory) {
   if (kept.defined() && kept.const_data_ptr() == memory.data()) {
-    kept.unsafeGetTensorImpl()->bump_version();  // peers have written to it
+    if (in_place) kept.unsafeGetTensorImpl()->bump_version();  // peers have written to it
     parameter.mutable_grad() = kept;
     view_.reset();
   } else {

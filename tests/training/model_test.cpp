@@ -291,6 +291,25 @@ TEST(Rounds, WhatJoinsAfterBackwardJoinsOnAllRanks) {
   }
 }
 
+// There is nobody to reduce with: the reduced gradient is the tensor that autograd made, and nothing is copied.
+TEST(Rounds, ARankThatIsAloneKeepsItsGradients) {
+  on_ranks(1, [](Context& context) {
+    at::Tensor a = weight({300});
+    DistributedOptimizer optimizer(context, sgd({a}), NamedTensors{{"a", a}});
+    for (int step = 0; step < 4; ++step) {
+      if (step % 2 == 1) optimizer.zero_grad(false);
+      const auto before = context.counters();
+      (a.sum() * (step + 1)).backward();
+      const at::Tensor own = a.grad();
+      optimizer.step();
+      EXPECT_TRUE(a.grad().is_same(own));
+      EXPECT_EQ(context.counters()["bytes_copied"], before.at("bytes_copied"));
+      EXPECT_TRUE(own.eq(step + 1).all().item<bool>()) << step << ": " << own;
+      if (step % 2 == 1) optimizer.zero_grad();
+    }
+  });
+}
+
 // As LibTorch leaves it when a graph from before the change is used once more.
 TEST(Rounds, AGradientOfAnotherShapeIsRefused) {
   on_ranks(1, [](Context& context) {

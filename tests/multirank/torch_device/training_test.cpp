@@ -66,6 +66,13 @@ TEST_P(TrainingOnDevices, HasTheBitsOfTheCpu) {
   }
 }
 
+TEST_P(TrainingOnDevices, HasTheBitsOfTheCpuOnARankThatIsAlone) {
+  const auto wanted = run_on_cpus(1, program());
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    compare(run_on_devices(world(one_host(1), seed), program()), wanted, true, seed);
+  }
+}
+
 TEST_P(TrainingOnDevices, IsTheCpusButForRoundingOnThreeRanksOfTwoHosts) {
   const auto wanted = run_on_cpus(3, program());
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
