@@ -32,7 +32,7 @@ class Training {
         compute_(imagenet::make_compute(context, options)),
         model_(std::make_shared<imagenet::ResNet>(options.arch, options.classes, false)) {
     imagenet::use_channels_last(*model_);
-    model_->to(compute_.device);
+    imagenet::move_to_device(*model_, compute_.device);
     optimizer_ = imagenet::make_optimizer(options, *model_);
     if (options.amp == imagenet::Amp::fp16) scaler_.emplace();
     const auto on_device = at::TensorOptions().device(compute_.device);

@@ -101,6 +101,14 @@ void use_channels_last(torch::nn::Module& model) {
   }
 }
 
+void move_to_device(torch::nn::Module& model, const c10::Device& device) {
+  model.to(device);
+  for (const auto& module : model.modules(/*include_self=*/false)) {
+    auto* const norm = module->as<torch::nn::BatchNorm2d>();
+    if (norm != nullptr) norm->num_batches_tracked.set_data(norm->num_batches_tracked.cpu());
+  }
+}
+
 // A dilation means nothing where there is one weight, and LibTorch gives all that is dilated to oneDNN.
 void use_onednn(torch::nn::Module& model) {
   for (const auto& module : model.modules(/*include_self=*/false)) {

@@ -55,6 +55,10 @@ class ResNet : public torch::nn::Module {
 // Moves every 4-d parameter to channels_last strides. Before an optimizer holds the parameters.
 void use_channels_last(torch::nn::Module& model);
 
+// Leaves the counts of batches that BatchNorm keeps in the host's memory: nothing is computed from them, and on a
+// device each is a kernel a step.
+void move_to_device(torch::nn::Module& model, const c10::Device& device);
+
 // Has oneDNN make the model's 1x1 convolutions on CPUs. On one thread LibTorch gives those of fewer than 16 images to
 // MKL's matrix product instead, with which a step takes up to twice as long on some processors.
 void use_onednn(torch::nn::Module& model);

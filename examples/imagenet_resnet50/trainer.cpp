@@ -135,7 +135,7 @@ void Trainer::make_model() {
   if (compute_.device.is_cpu()) {
     use_onednn(*model_);
   } else {
-    model_->to(compute_.device);
+    move_to_device(*model_, compute_.device);
   }
   if (options_.amp == Amp::fp16) scaler_ = options_.sync ? kolo::GradScaler(context_) : kolo::GradScaler();
   optimizer_ = make_optimizer(options_, *model_);
