@@ -33,9 +33,9 @@ struct ReducerOptions {
   std::size_t bucket_bytes = 0;   // 0: from Config
   std::size_t in_place_from = 0;  // bytes; gradients from here on may lie in memory() (DistributedOptions). 0: none
   int device = -1;                // the one that gradients on a device are on: this rank's own affair
-  // What is contributed lives, unchanged, as long as the results of its round are read. A rank that is alone then hands
-  // it out as the result, where it lies, and copies nothing; with prescale, postscale and in_place_from as they are
-  // here.
+  // What is contributed lives as long as the results of its round are read, which need not outlive it. A rank that is
+  // alone then hands out as the result what it was given, where that lies, and copies nothing: gradient() is another
+  // place in each round, and empty where nothing was contributed. With prescale, postscale and in_place_from as here.
   bool contributions_stay = false;
   std::string settings;  // anything else that must agree on all ranks; compared, never read
   // The same for what may change: asked for, in finish(), where ranks negotiate a round, which they do for the first
@@ -89,11 +89,13 @@ class GradientReducer {
   virtual void finish(Stream user) = 0;
   void finish() { finish(Stream{}); }
   // Where the reduced gradient of the last finished round lies: in kolo's memory, valid until the next round's
-  // contribute(); or over the block that was contributed in place; or where it was contributed (contributions_stay).
+  // contribute(); or over the block that was contributed in place; or where it was contributed
+  // (ReducerOptions::contributions_stay).
   [[nodiscard]] virtual std::span<std::byte> gradient(std::size_t index) = 0;
   // Whether any rank contributed it in the last finished round; if none did, gradient(index) is all zeros.
   [[nodiscard]] virtual bool contributed(std::size_t index) const = 0;
-  // Changes whenever gradient() pointers may have changed: with a new plan.
+  // Changes whenever gradient() pointers may have changed: with a new plan. (ReducerOptions::contributions_stay: not
+  // where a rank is alone.)
   [[nodiscard]] virtual std::uint64_t generation() const noexcept = 0;
   // As errors and warnings call it: "gradients/0". The same on all ranks.
   [[nodiscard]] virtual std::string name() const = 0;

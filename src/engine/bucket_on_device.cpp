@@ -1,6 +1,7 @@
 #include "engine/bucket_on_device.h"
 
 namespace kolo::engine {
+namespace {
 
 device::BucketShape shape_of(const PlannedBucket& plan) {
   device::BucketShape shape{plan.dtype, plan.bytes, {}};
@@ -8,6 +9,8 @@ device::BucketShape shape_of(const PlannedBucket& plan) {
   for (const auto& tensor : plan.tensors) shape.places.push_back({tensor.offset / element, tensor.bytes / element});
   return shape;
 }
+
+}  // namespace
 
 BucketOnDevice::BucketOnDevice(const PlannedBucket& plan, const Place& place, std::size_t own_words)
     : Bucket(plan, own_words), lane_(*place.lane), memory_(lane_, shape_of(plan), place.timeout) {}

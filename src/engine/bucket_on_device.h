@@ -5,8 +5,6 @@
 
 namespace kolo::engine {
 
-[[nodiscard]] device::BucketShape shape_of(const PlannedBucket& plan);
-
 class BucketOnDevice : public Bucket {
  public:
   void open(std::uint64_t stamp) override;

@@ -60,7 +60,7 @@ GradientRounds::HostMemory GradientRounds::allocate_with_arena(const Plan& plan)
 std::unique_ptr<GradientRounds::Frozen> GradientRounds::make_frozen(const Item& item) {
   auto next = std::make_unique<Frozen>();
   next->plan = build_plan(table_, item.order, settings_.caps);
-  next->solo = is_solo();
+  next->solo = host_.allocator().size() == 1 && SoloBucket::suits(settings_.options);
   next->places.resize(table_.size());
   for (std::size_t b = 0; b < next->plan.buckets.size(); ++b) {
     const auto& tensors = next->plan.buckets[b].tensors;
@@ -72,16 +72,9 @@ std::unique_ptr<GradientRounds::Frozen> GradientRounds::make_frozen(const Item& 
   return next;
 }
 
-bool GradientRounds::is_solo() const {
-  const ReducerOptions& options = settings_.options;
-  return host_.allocator().size() == 1 && options.contributions_stay && options.in_place_from == 0 &&
-         SoloBucket::suits({options.op, options.prescale, options.postscale});
-}
-
 void GradientRounds::make_solo_buckets(Frozen& next) {
   for (const PlannedBucket& plan : next.plan.buckets) {
-    next.buckets.push_back(
-        std::make_unique<SoloBucket>(plan, plan.on_device ? host_.lane() : nullptr, host_.timeout()));
+    next.buckets.push_back(std::make_unique<SoloBucket>(plan, plan.on_device ? host_.lane() : nullptr));
   }
 }
 

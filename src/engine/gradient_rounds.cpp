@@ -265,12 +265,21 @@ void GradientRounds::finish(Stream user) {
     end_round(true);
     throw;
   }
-  if (frozen_ && on_device()) {
-    for (const auto& bucket : frozen_->buckets) bucket->hand_to(user);
-    if (!frozen_->solo) user_ = user;
-  }
+  hand_results_to(user);
   (negotiated ? host_.counters().plan_misses : host_.counters().plan_hits).add();
   end_round(false);
+}
+
+// The round is over, also where that is an error.
+void GradientRounds::hand_results_to(Stream user) {
+  if (!frozen_ || !on_device()) return;
+  try {
+    for (const auto& bucket : frozen_->buckets) bucket->hand_to(user);
+  } catch (...) {
+    end_round(false);
+    throw;
+  }
+  if (!frozen_->solo) user_ = user;  // nothing of kolo's is written, which readers would have to be waited for
 }
 
 void GradientRounds::negotiate() {

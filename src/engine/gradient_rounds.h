@@ -153,7 +153,6 @@ class GradientRounds final : public GradientReducer {
   [[nodiscard]] bool on_device() const;
   void let_go(std::unique_ptr<Frozen> plan);
   [[nodiscard]] std::unique_ptr<Frozen> make_frozen(const Item& item);
-  [[nodiscard]] bool is_solo() const;
   void make_solo_buckets(Frozen& next);
   void make_buckets(Frozen& next);
   void freeze(const Item& item);
@@ -163,6 +162,7 @@ class GradientRounds final : public GradientReducer {
   void hand_over(std::size_t bucket);
   void close_round();
   void wait_for_buckets();
+  void hand_results_to(Stream user);
   void negotiate();
   void end_round(bool failed);
   void release_contributors() noexcept;

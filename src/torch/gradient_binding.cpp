@@ -54,9 +54,10 @@ ReducerOptions reducer_options(const DistributedOptions& options, const torch::o
   return result;
 }
 
-// The gradient with its elements where the table says, and of the type that it says; itself where they are already.
-at::Tensor laid_out(const at::Tensor& gradient, const GradientInfo& info) {
-  if (lies_as(gradient, info)) {
+// The gradient with its elements where the table says, and of the type that it says; itself where they are already,
+// unless a copy is asked for.
+at::Tensor laid_out(const at::Tensor& gradient, const GradientInfo& info, bool copied) {
+  if (!copied && lies_as(gradient, info)) {
     return gradient;
   }
   const c10::NoGradGuard no_grad;
@@ -68,6 +69,9 @@ at::Tensor laid_out(const at::Tensor& gradient, const GradientInfo& info) {
 // Whether nothing else shares the gradient's memory, and would be reduced with it: a tensor kept by the user, the
 // gradient of another parameter.
 bool is_alone(const at::Tensor& gradient) { return gradient.use_count() == 1 && gradient.storage().use_count() == 1; }
+
+// Whether its memory is that of another tensor too. Whoever holds this very tensor is none.
+bool shares_memory(const at::Tensor& gradient) { return gradient.is_view() || gradient.storage().use_count() > 1; }
 
 }  // namespace
 
@@ -208,6 +212,7 @@ void GradientBinding::end_round(End end) noexcept {
     slot->in_place = false;
   }
   began_ = false;
+  contributed_.clear();
   spoiled_.clear();
   round_ = reducer_->round();
 }
@@ -233,13 +238,22 @@ void GradientBinding::contribute(GradientSlot& slot) {
     return;  // not in this round's table
   }
   slot.in_place = options_.shared_gradients && lies_as(gradient, slot.info) && is_alone(gradient);
-  slot.kept = laid_out(gradient, slot.info);
+  slot.kept = laid_out(gradient, slot.info, must_be_copied(gradient));
   if (slot.in_place) {
     reducer_->contribute_in_place(slot.index, slot.kept.mutable_data_ptr());
   } else {
     reducer_->contribute(slot.index, slot.kept.const_data_ptr(), slot.ready_stream());
   }
   slot.contributed = true;
+}
+
+// The result is another tensor's memory only where several ranks' results would be: nowhere, so that clipping it, say,
+// changes nothing else. With one rank it is what was contributed.
+bool GradientBinding::must_be_copied(const at::Tensor& gradient) {
+  if (engine_.size() > 1 || options_.shared_gradients) {
+    return false;
+  }
+  return shares_memory(gradient) || !contributed_.insert(gradient.const_data_ptr()).second;
 }
 
 void GradientBinding::sweep(const Slots& slots) {

@@ -21,6 +21,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,7 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   void end_round(End end) noexcept;
   void follow_failure() noexcept;
   void contribute(GradientSlot& slot);
+  [[nodiscard]] bool must_be_copied(const at::Tensor& gradient);
   void sweep(const Slots& slots);
   void finish();
   void offer_memory();
@@ -89,9 +91,10 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   std::optional<c10::Stream> reader_;  // there, of whoever closed the last round
   std::mutex mutex_;                   // hooks run on whichever thread calls backward()
   std::uint64_t round_ = 0;
-  std::uint64_t offered_ = 0;   // the generation whose memory gradients are made in
-  std::uint64_t compared_ = 0;  // the generation in whose first round all ranks had the same weights
-  bool began_ = false;          // something was contributed in this round
+  std::uint64_t offered_ = 0;          // the generation whose memory gradients are made in
+  std::uint64_t compared_ = 0;         // the generation in whose first round all ranks had the same weights
+  bool began_ = false;                 // something was contributed in this round
+  std::set<const void*> contributed_;  // where, in this round: of a rank that is alone
   bool closed_ = false;
   std::string spoiled_;  // why this round cannot be closed any more
   int no_sync_ = 0;

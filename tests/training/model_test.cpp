@@ -310,6 +310,40 @@ TEST(Rounds, ARankThatIsAloneKeepsItsGradients) {
   });
 }
 
+// A reduced gradient is nobody else's memory, however many ranks there are: what is clipped is one gradient.
+TEST(Rounds, GradientsThatShareMemoryAreParted) {
+  for (const int ranks : {1, 2}) {
+    on_ranks(ranks, [](Context& context) {
+      at::Tensor a = weight({6});
+      at::Tensor b = weight({6});
+      at::Tensor c = weight({2, 3});
+      DistributedOptimizer optimizer(context, sgd({a, b, c}), NamedTensors{{"a", a}, {"b", b}, {"c", c}});
+      const auto clip_one = [&] {
+        optimizer.synchronize();
+        a.mutable_grad().mul_(0.5);
+        for (const at::Tensor& other : {b, c}) EXPECT_TRUE(other.grad().eq(1).all().item<bool>()) << other.grad();
+        EXPECT_TRUE(a.grad().eq(0.5).all().item<bool>());
+        optimizer.step();
+        optimizer.zero_grad(false);
+        optimizer.zero_grad();
+      };
+      for (int step = 0; step < 3; ++step) {
+        (a.view(-1) + b.view(-1) + c.view(-1)).sum().backward();  // autograd has one gradient for all
+        clip_one();
+        const at::Tensor all = torch::ones({8});
+        a.mutable_grad() = all.narrow(0, 0, 6);
+        b.mutable_grad() = all.narrow(0, 2, 6);
+        c.mutable_grad() = torch::ones({2, 3});
+        clip_one();
+        EXPECT_TRUE(all.eq(1).all().item<bool>());
+        a.mutable_grad() = b.mutable_grad() = torch::ones({6});
+        c.mutable_grad() = torch::ones({2, 3});
+        clip_one();
+      }
+    });
+  }
+}
+
 // As LibTorch leaves it when a graph from before the change is used once more.
 TEST(Rounds, AGradientOfAnotherShapeIsRefused) {
   on_ranks(1, [](Context& context) {

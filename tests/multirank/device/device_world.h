@@ -116,7 +116,6 @@ class DeviceModel {
   [[nodiscard]] ReducerOptions options() const {
     ReducerOptions options;
     options.device = rank_;
-    options.contributions_stay = true;  // until begin_backward(), which is behind what reads results
     return options;
   }
   [[nodiscard]] Stream user() const { return user_.view(); }

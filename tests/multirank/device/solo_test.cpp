@@ -1,6 +1,8 @@
 // A rank that is alone: gradients are handed out where they were contributed, behind the streams that they came in.
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include "multirank/device/mutant.h"
 #include "multirank/device/training.h"
 #include "support/sanitizers.h"
@@ -13,7 +15,7 @@ DeviceWorld::Options alone(std::uint64_t seed) { return {.hosts = one_host(1), .
 TEST(SoloRounds, AreRightInAnyOrderThatTheWaitsAllow) {
   for (const bool side_stream : {false, true}) {
     for (const unsigned missing : {0U, 3U}) {
-      check_orders({one_host(1), side_stream, missing}, {.hosts = one_host(1), .config = small_buckets()},
+      check_orders({one_host(1), side_stream, missing, true}, {.hosts = one_host(1), .config = small_buckets()},
                    kSanitized ? 3 : 24);
     }
   }
@@ -24,6 +26,7 @@ void train_alone(DeviceWorld& world, Context& context, bool side_stream, double 
   const std::vector<std::int64_t> counts{100, 3000, 7};
   DeviceModel model(world, context.rank(), counts, side_stream);
   auto options = model.options();
+  options.contributions_stay = true;
   options.prescale = scaled;
   options.postscale = 1 / scaled;
   auto reducer = context.engine().make_reducer(model.table(), options);
@@ -65,7 +68,9 @@ TEST(SoloRounds, AWaitForWhereGradientsComeFromIsNeeded) {
       mutant.set_role(model.user().handle, Role::user);
       world.device().set_polls_order(false);
       if (left_out) mutant.leave_out({Role::user, Role::backward});
-      auto reducer = context.engine().make_reducer(model.table(), model.options());
+      auto options = model.options();
+      options.contributions_stay = true;
+      auto reducer = context.engine().make_reducer(model.table(), options);
       for (int step = 0; step < 3; ++step) {
         model.begin_backward();
         for (std::size_t index = 0; index < 3; ++index) {
@@ -84,6 +89,42 @@ TEST(SoloRounds, AWaitForWhereGradientsComeFromIsNeeded) {
     const auto is_race = [](const Violation& each) { return each.fault == Fault::race; };
     EXPECT_EQ(std::ranges::any_of(violations, is_race), left_out);
   }
+}
+
+// The device refuses a wait: the round is over all the same, and the next one works.
+TEST(SoloRounds, AnErrorWhereResultsAreHandedOutEndsTheRound) {
+  static decltype(cuda::RuntimeApi::stream_wait_event) real_wait;
+  static std::atomic<bool> refuses;
+  DeviceWorld world(alone(1), [](const cuda::RuntimeApi& real) {
+    real_wait = real.stream_wait_event;
+    cuda::RuntimeApi api = real;
+    api.stream_wait_event = [](cuda::StreamHandle stream, cuda::EventHandle event, unsigned flags) {
+      return refuses ? cuda::Status{999} : real_wait(stream, event, flags);
+    };
+    return api;
+  });
+  world.run([&](Context& context) {
+    DeviceModel model(world, context.rank(), {100}, true);
+    auto options = model.options();
+    options.contributions_stay = true;
+    auto reducer = context.engine().make_reducer(model.table(), options);
+    for (int step = 0; step < 4; ++step) {
+      model.begin_backward();
+      model.make(0, 1);
+      reducer->contribute(0, model.data(0), model.backward());
+      refuses = step % 2 == 1;
+      if (refuses) {
+        EXPECT_THROW(reducer->finish(model.user()), BackendError);
+        refuses = false;
+        ASSERT_EQ(world.runtime()->api().stream_synchronize(model.backward().handle), cuda::kSuccess);
+      } else {
+        reducer->finish(model.user());
+        model.use(reducer->gradient(0));
+      }
+      EXPECT_EQ(reducer->round(), static_cast<std::uint64_t>(step) + 1);
+    }
+    EXPECT_EQ(world.runtime()->api().stream_synchronize(model.user().handle), cuda::kSuccess);
+  });
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ struct DeviceProgram {
   int steps = 4;
   bool two = false;      // optimizers, which one backward pass feeds
   unsigned changes = 0;  // of 8 steps and ranks: it says that its table has changed
+  bool stay = false;     // contributions, until the backward pass that follows what reads results
 
   // A number for each of these.
   [[nodiscard]] std::uint_fast32_t draw(int rank, std::size_t index, int step) const {
@@ -91,7 +92,9 @@ class SecondOptimizer {
 // What one rank found, once its device has run.
 inline std::vector<FoundGradient> train(DeviceWorld& world, Context& context, const DeviceProgram& program) {
   DeviceModel model(world, context.rank(), kDeviceCounts, program.side_stream);
-  auto reducer = context.engine().make_reducer(model.table(), model.options());
+  ReducerOptions options = model.options();
+  options.contributions_stay = program.stay;
+  auto reducer = context.engine().make_reducer(model.table(), options);
   SecondOptimizer second(world, context, program);
   std::vector<FoundGradient> found;
   for (int step = 0; step < program.steps; ++step) {
@@ -130,7 +133,8 @@ inline void check_training(const DeviceWorld::Options& options, const DeviceProg
   for (const auto& rank : found) {
     EXPECT_EQ(rank.size(), kDeviceCounts.size() * static_cast<std::size_t>(program.steps));
     for (const auto& [step, index, values] : rank) {
-      ASSERT_EQ(values->size(), static_cast<std::size_t>(kDeviceCounts[index]));
+      const bool nowhere = program.stay && size == 1 && !program.contributes(0, index, step);
+      ASSERT_EQ(values->size(), nowhere ? 0 : static_cast<std::size_t>(kDeviceCounts[index]));
       EXPECT_EQ(far_from(program.mean(size, index, step), *values), 0) << "tensor " << index << " step " << step;
     }
   }
@@ -147,6 +151,7 @@ struct TrainingWorld {
   Hosts hosts;
   bool side_stream = false;
   unsigned missing = 0;
+  bool stay = false;
 };
 
 // In any order that the waits allow, and whoever drives the engine. `options`: without seed and coordinator.
@@ -155,7 +160,8 @@ inline void check_orders(const TrainingWorld& world, DeviceWorld::Options option
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     options.seed = seed;
     options.config.coordinator = kModes[seed % 3];
-    check_training(options, {.seed = seed, .side_stream = world.side_stream, .missing = world.missing});
+    check_training(options,
+                   {.seed = seed, .side_stream = world.side_stream, .missing = world.missing, .stay = world.stay});
     ASSERT_FALSE(testing::Test::HasFailure()) << "seed " << seed;
   }
 }
