@@ -60,11 +60,13 @@ void check_equal(const std::vector<RankFacts>& ranks) {
   for (std::size_t r = 1; r < ranks.size(); ++r) {
     if (ranks[r].version != ranks[0].version) {
       throw MismatchError("NCCL's versions differ: " + named(0, ranks[0]) + " has " + version_text(ranks[0].version) +
-                          ", " + named(r, ranks[r]) + " has " + version_text(ranks[r].version));
+                          ", " + named(r, ranks[r]) + " has " + version_text(ranks[r].version) +
+                          ". Let all hosts load the same one");
     }
     if (ranks[r].options != ranks[0].options) {
       throw MismatchError("settings of NCCL differ: " + named(0, ranks[0]) + " has " + ranks[0].options + ", " +
-                          named(r, ranks[r]) + " has " + ranks[r].options);
+                          named(r, ranks[r]) + " has " + ranks[r].options +
+                          ". Set KOLO_NCCL_MAX_CTAS and KOLO_NCCL_REGISTRATION alike on all ranks");
     }
   }
 }

@@ -182,7 +182,7 @@ constexpr ConfigRow kRows[] = {
      parse_enum<&Config::shared_device, kSwitch>, print_enum<&Config::shared_device, kSwitch>},
     {"KOLO_NCCL_MAX_CTAS", "0 to 64",
      "Blocks of the GPU that one collective of NCCL may take from the computation. 0: as many as NCCL likes.",
-     parse_int<&Config::nccl_max_ctas, 0, 64>, print_int<&Config::nccl_max_ctas>},
+     parse_int<&Config::nccl_max_ctas, 0, 64>, print_int<&Config::nccl_max_ctas>, true},
     {"KOLO_NCCL_REGISTRATION", "auto, window, buffer, off", kNcclRegistrationMeaning,
      parse_enum<&Config::nccl_registration, kNcclRegistrations>,
      print_enum<&Config::nccl_registration, kNcclRegistrations>, true},

@@ -32,7 +32,8 @@ void check_settings(const std::vector<DeviceFacts>& ranks) {
   for (std::size_t r = 1; r < ranks.size(); ++r) {
     if (ranks[r].reduction == ranks[0].reduction) continue;
     throw MismatchError("KOLO_DEVICE_REDUCTION differs: it is " + name_of(ranks[0].reduction) + " on " +
-                        named(0, ranks[0]) + " and " + name_of(ranks[r].reduction) + " on " + named(r, ranks[r]));
+                        named(0, ranks[0]) + " and " + name_of(ranks[r].reduction) + " on " + named(r, ranks[r]) +
+                        ". Set it alike on all ranks");
   }
 }
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "kolo/error.h"
+#include "support/built_file.h"
 
 namespace kolo::cuda {
 namespace {
@@ -25,7 +26,7 @@ TEST(LoadRuntime, SaysWhereItHasLooked) {
 }
 
 TEST(LoadRuntime, SaysWhatIsWrongWithWhatItHasFound) {
-  const std::filesystem::path folder = KOLO_TEST_RUNTIMES;
+  const std::filesystem::path folder = test::built_file(KOLO_TEST_RUNTIMES);
   const std::string text = text_of({{"kolo_old_runtime.so", "kolo_incomplete_runtime.so"}, {folder}});
   EXPECT_THAT(text,
               HasSubstr((folder / "kolo_old_runtime.so").string() + " is CUDA runtime 12.4; kolo needs 12.8 or newer"));

@@ -7,12 +7,14 @@
 #include <iterator>
 #include <string>
 
+#include "support/built_file.h"
+
 namespace kolo::kernels {
 namespace {
 
 // KOLO_DEVICE_IMAGE_FILE: what nvcc made, empty in a build without device code.
 TEST(DeviceImage, IsInTheLibraryAsItWasMade) {
-  const std::string path = KOLO_DEVICE_IMAGE_FILE;
+  const std::string path = test::built_file(KOLO_DEVICE_IMAGE_FILE);
   if (path.empty()) {
     EXPECT_EQ(device_image(), nullptr);
     return;

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include "support/built_file.h"
 #include "unit/telemetry/range_listener.h"
 
 namespace kolo::telemetry {
@@ -10,8 +11,9 @@ namespace {
 
 // The environment of this test names the listener, as a profiler would.
 const Heard& heard() {
-  void* listener = dlopen(KOLO_RANGE_LISTENER, RTLD_NOW | RTLD_NOLOAD);
-  if (listener == nullptr) throw std::runtime_error("no range has made NVTX load " KOLO_RANGE_LISTENER);
+  const std::string file = test::built_file(KOLO_RANGE_LISTENER);
+  void* listener = dlopen(file.c_str(), RTLD_NOW | RTLD_NOLOAD);
+  if (listener == nullptr) throw std::runtime_error("no range has made NVTX load " + file);
   return *reinterpret_cast<const Heard* (*)()>(dlsym(listener, "heard_ranges"))();
 }
 

@@ -7,6 +7,7 @@
 
 #include "kolo/error.h"
 #include "kolo/torch/cuda.h"
+#include "support/built_file.h"
 #include "support/temporary_folder.h"
 #include "support/thread_ranks.h"
 
@@ -55,14 +56,15 @@ TEST(LoadCuda, WhatIsMissingIsSaid) {
               AllOf(HasSubstr("no NVIDIA driver"), HasSubstr("libno-driver.so.1")));
   EXPECT_THAT(complaint({folder.path(), kADriver}),
               AllOf(HasSubstr("cannot be loaded"), HasSubstr("libtorch_cuda.so")));
-  EXPECT_THAT(complaint({KOLO_NO_GPU, kADriver}),
+  EXPECT_THAT(complaint({test::built_file(KOLO_NO_GPU), kADriver}),
               AllOf(HasSubstr("no CUDA-capable device is detected"), HasSubstr("(100)"), HasSubstr("nvidia-smi")));
   expect_the_cpu_works();
 }
 
 TEST(LoadCuda, ABackendThatDoesNotRegisterItselfIsRefused) {
   if (complaint(usual_cuda_files()) == "none") GTEST_SKIP() << "the true backend is loaded, and a GPU is there";
-  EXPECT_THAT(complaint({KOLO_TWO_GPUS, kADriver}), HasSubstr("does not belong to the LibTorch in use"));
+  EXPECT_THAT(complaint({test::built_file(KOLO_TWO_GPUS), kADriver}),
+              HasSubstr("does not belong to the LibTorch in use"));
 }
 
 TEST(LoadCuda, WithoutAGpuTheProgramGoesOnOnTheCpu) {
