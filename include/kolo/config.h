@@ -26,6 +26,9 @@ enum class Network { automatic, tcp, mpi };
 // have it, else the hosts, of which a warning tells.
 enum class DeviceReduction { automatic, nccl, host, hierarchical, mixed };
 
+// Which of its algorithms NCCL takes for sums of gradients: ring or tree (NCCL 2.28.3), or what it finds cheapest.
+enum class NcclAlgorithm { automatic, ring, tree };
+
 // What NCCL is told of the memory of gradients, so that it need not copy it: all ranks' as one window (NCCL 2.29.7),
 // each rank's buffers (NCCL 2.19), or nothing. automatic: windows where NCCL can make use of them, else buffers.
 enum class NcclRegistration { automatic, window, buffer, off };
@@ -74,6 +77,8 @@ struct Config {
   bool shared_device = false;
   // Blocks of the GPU that one collective of NCCL may take from the computation. 0: as many as NCCL likes.
   int nccl_max_ctas = 0;
+  // How NCCL sums gradients: the same on all ranks.
+  NcclAlgorithm nccl_algorithm = NcclAlgorithm::automatic;
   // How NCCL knows the memory of gradients: the same on all ranks.
   NcclRegistration nccl_registration = NcclRegistration::automatic;
   // Of kolo's own stream on a GPU.

@@ -66,7 +66,7 @@ void check_equal(const std::vector<RankFacts>& ranks) {
     if (ranks[r].options != ranks[0].options) {
       throw MismatchError("settings of NCCL differ: " + named(0, ranks[0]) + " has " + ranks[0].options + ", " +
                           named(r, ranks[r]) + " has " + ranks[r].options +
-                          ". Set KOLO_NCCL_MAX_CTAS and KOLO_NCCL_REGISTRATION alike on all ranks");
+                          ". Set KOLO_NCCL_ALGORITHM, _MAX_CTAS and _REGISTRATION alike on all ranks");
     }
   }
 }

@@ -91,6 +91,7 @@ std::string print_word(const Config& config) {
 // Enumerators by their name; the array is in the order of the enum.
 constexpr std::array<std::string_view, 3> kCoordinatorModes{"auto", "always", "never"};
 constexpr std::array<std::string_view, 3> kNetworks{"auto", "tcp", "mpi"};
+constexpr std::array<std::string_view, 3> kNcclAlgorithms{"auto", "ring", "tree"};
 constexpr std::array<std::string_view, 4> kNcclRegistrations{"auto", "window", "buffer", "off"};
 constexpr std::array<std::string_view, 2> kStreamPriorities{"high", "normal"};
 constexpr std::array<std::string_view, 2> kCostModels{"fixed", "measured"};
@@ -183,6 +184,10 @@ constexpr ConfigRow kRows[] = {
     {"KOLO_NCCL_MAX_CTAS", "0 to 64",
      "Blocks of the GPU that one collective of NCCL may take from the computation. 0: as many as NCCL likes.",
      parse_int<&Config::nccl_max_ctas, 0, 64>, print_int<&Config::nccl_max_ctas>, true},
+    {"KOLO_NCCL_ALGORITHM", "auto, ring, tree",
+     "How NCCL sums gradients on GPUs: in a ring, in a tree, or by what its own model finds cheapest (auto). The first "
+     "two take NCCL 2.28.3 and no NCCL_TUNER_PLUGIN of the user's, and memory that is in no window.",
+     parse_enum<&Config::nccl_algorithm, kNcclAlgorithms>, print_enum<&Config::nccl_algorithm, kNcclAlgorithms>, true},
     {"KOLO_NCCL_REGISTRATION", "auto, window, buffer, off", kNcclRegistrationMeaning,
      parse_enum<&Config::nccl_registration, kNcclRegistrations>,
      print_enum<&Config::nccl_registration, kNcclRegistrations>, true},

@@ -72,6 +72,11 @@ void find_nccl(Found& found) {
   }
 }
 
+Algorithm algorithm_of(NcclAlgorithm wish) {
+  if (wish == NcclAlgorithm::automatic) return Algorithm::automatic;
+  return wish == NcclAlgorithm::ring ? Algorithm::ring : Algorithm::tree;
+}
+
 nccl::NcclParts nccl_parts(const Found& found, int device, const LaneWorld& world) {
   nccl::NcclParts parts;
   parts.rank = world.placement->rank;
@@ -83,6 +88,7 @@ nccl::NcclParts nccl_parts(const Found& found, int device, const LaneWorld& worl
   parts.device = device;
   parts.shared_device = world.config->shared_device;
   parts.max_ctas = world.config->nccl_max_ctas;
+  parts.algorithm = algorithm_of(world.config->nccl_algorithm);
   parts.registration = world.config->nccl_registration;
   parts.check_peers = world.check_peers;
   parts.timeout = world.config->timeout;

@@ -27,11 +27,12 @@ class DeviceWorld {
     Config config = quick();
     std::map<int, std::string> without_nccl{};  // ranks, and why
     bool network_takes_devices = false;         // and not the hosts' memory only
+    const nccl::TunerV5* tuner = nullptr;       // which NCCL asks
   };
   using Mutate = std::function<cuda::RuntimeApi(const cuda::RuntimeApi&)>;
   explicit DeviceWorld(const Options& options, const Mutate& mutate = {})
       : device_({.devices = static_cast<int>(options.hosts.size()), .seed = options.seed}),
-        nccl_(device_, {.seed = options.seed}),
+        nccl_(device_, {.seed = options.seed, .tuner = options.tuner}),
         runtime_(std::make_shared<const cuda::Runtime>(mutate ? mutate(device_.api()) : device_.api())) {
     add_kolo_kernels(device_);
     static const char image[] = "stands for device code";

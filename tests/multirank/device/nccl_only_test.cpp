@@ -4,6 +4,7 @@
 #include <atomic>
 #include <barrier>
 #include <thread>
+#include <tuple>
 
 #include "multirank/device/device_world.h"
 #include "multirank/device/gate.h"
@@ -18,6 +19,19 @@ TEST(DeviceNccl, IsTakenWhereAllRanksHaveIt) {
   DeviceWorld world({one_host(2)});
   world.run([&](Context& context) { Trainer(world, context).step(1); });
   EXPECT_EQ(world.nccl().calls("init"), 2);
+}
+
+TEST(DeviceNccl, SumsInTheWayThatIsAskedFor) {
+  for (const auto& [wish, taken, other] :
+       {std::tuple(NcclAlgorithm::ring, nccl::CostTable::kRing, nccl::CostTable::kTree),
+        std::tuple(NcclAlgorithm::tree, nccl::CostTable::kTree, nccl::CostTable::kRing)}) {
+    DeviceWorld::Options options{.hosts = one_host(2), .config = quick(), .tuner = &ncclTunerPlugin_v5};
+    options.config.nccl_algorithm = wish;
+    DeviceWorld world(options);
+    world.run([&](Context& context) { Trainer(world, context).step(1); });
+    EXPECT_GT(world.nccl().launched(taken), 0);
+    EXPECT_EQ(world.nccl().launched(other), 0);
+  }
 }
 
 TEST(DeviceNccl, FinishWaitsForHostsAndNotForDevices) {

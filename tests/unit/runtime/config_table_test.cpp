@@ -27,6 +27,7 @@ TEST(ConfigTable, EveryFieldIsSetByItsVariable) {
                                             {"KOLO_CUDA_AWARE_MPI", "off"},
                                             {"KOLO_SHARED_DEVICE", "on"},
                                             {"KOLO_NCCL_MAX_CTAS", "4"},
+                                            {"KOLO_NCCL_ALGORITHM", "tree"},
                                             {"KOLO_NCCL_REGISTRATION", "buffer"},
                                             {"KOLO_STREAM_PRIORITY", "normal"},
                                             {"KOLO_COORDINATOR", "never"},
@@ -113,7 +114,7 @@ TEST(ConfigTable, ABadValueIsNamedWithWhatIsAllowed) {
       {"KOLO_RING_SEGMENT_BYTES", "2G"}, {"KOLO_COST_MODEL", "guess"},     {"KOLO_SPIN_ITERATIONS", "-1"},
       {"KOLO_LOG_LEVEL", "WARN"},        {"KOLO_SHARED_DEVICE", "1"},      {"KOLO_NCCL_MAX_CTAS", "65"},
       {"KOLO_DEVICE_REDUCTION", "mpi"},  {"KOLO_NCCL_REGISTRATION", "on"}, {"KOLO_STREAM_PRIORITY", "-5"},
-      {"KOLO_CUDA_AWARE_MPI", "auto"},   {"KOLO_TCP_CONGESTION", "c c"}};
+      {"KOLO_CUDA_AWARE_MPI", "auto"},   {"KOLO_TCP_CONGESTION", "c c"},   {"KOLO_NCCL_ALGORITHM", "nvls"}};
   EXPECT_EQ(bad.size(), config_rows().size());
   for (const ConfigRow& row : config_rows()) {
     for (const std::string& value : {std::string(), bad.at(std::string(row.name))}) {
