@@ -125,6 +125,9 @@ constexpr std::string_view kDeviceReductionMeaning =
 constexpr std::string_view kTcpCongestionMeaning =
     "The kernel's congestion control for connections between hosts: by name, or its default (system); that too, but "
     "cubic for bbr, whose pacing costs a timer for every burst (auto).";
+constexpr std::string_view kNcclAlgorithmMeaning =
+    "How NCCL sums gradients on GPUs: in a ring, in a tree, or by what its own model finds cheapest (auto). The first "
+    "two take NCCL 2.28.3 and no NCCL_TUNER_PLUGIN of the user's, and memory that is in no window.";
 constexpr std::string_view kNcclRegistrationMeaning =
     "What NCCL is told of the memory of gradients, so that it need not copy it: windows over all ranks (window; NCCL "
     "2.29.7), each rank's buffers (buffer; NCCL 2.19), nothing (off); windows where all ranks are on one host and have "
@@ -184,9 +187,7 @@ constexpr ConfigRow kRows[] = {
     {"KOLO_NCCL_MAX_CTAS", "0 to 64",
      "Blocks of the GPU that one collective of NCCL may take from the computation. 0: as many as NCCL likes.",
      parse_int<&Config::nccl_max_ctas, 0, 64>, print_int<&Config::nccl_max_ctas>, true},
-    {"KOLO_NCCL_ALGORITHM", "auto, ring, tree",
-     "How NCCL sums gradients on GPUs: in a ring, in a tree, or by what its own model finds cheapest (auto). The first "
-     "two take NCCL 2.28.3 and no NCCL_TUNER_PLUGIN of the user's, and memory that is in no window.",
+    {"KOLO_NCCL_ALGORITHM", "auto, ring, tree", kNcclAlgorithmMeaning,
      parse_enum<&Config::nccl_algorithm, kNcclAlgorithms>, print_enum<&Config::nccl_algorithm, kNcclAlgorithms>, true},
     {"KOLO_NCCL_REGISTRATION", "auto, window, buffer, off", kNcclRegistrationMeaning,
      parse_enum<&Config::nccl_registration, kNcclRegistrations>,
