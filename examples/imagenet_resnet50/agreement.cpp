@@ -11,11 +11,6 @@ using json = nlohmann::ordered_json;
 
 namespace {
 
-const char* name_of(SharedGradients shared) {
-  if (shared == SharedGradients::where_possible) return "auto";
-  return shared == SharedGradients::on ? "on" : "off";
-}
-
 std::string given(const std::string& option) { return option.empty() ? "not given" : "given"; }
 
 }  // namespace
@@ -33,8 +28,8 @@ std::string terms_of(const Options& o) {
                 {"sync", o.sync ? "on" : "off"},
                 {"shared-gradients", name_of(o.shared_gradients)},
                 {"memory-format", o.channels_last ? "channels_last" : "contiguous"},
-                {"device", imagenet::name_of(o.device)},
-                {"amp", imagenet::name_of(o.amp)},
+                {"device", name_of(o.device)},
+                {"amp", name_of(o.amp)},
                 {"log-interval", o.log_interval},
                 {"checkpoint-dir", given(o.checkpoint_dir)},
                 {"resume", given(o.resume)}};

@@ -16,6 +16,11 @@ const char* name_of(Amp amp) noexcept {
 
 const char* name_of(DeviceKind device) noexcept { return device == DeviceKind::cuda ? "cuda" : "cpu"; }
 
+const char* name_of(SharedGradients shared) noexcept {
+  if (shared == SharedGradients::where_possible) return "auto";
+  return shared == SharedGradients::on ? "on" : "off";
+}
+
 nlohmann::ordered_json recipe_of(const Options& o) {
   return {{"lr", o.lr},
           {"warmup_epochs", o.warmup_epochs},

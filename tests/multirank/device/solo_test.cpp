@@ -12,6 +12,12 @@ namespace {
 
 DeviceWorld::Options alone(std::uint64_t seed) { return {.hosts = one_host(1), .seed = seed, .config = quick()}; }
 
+ReducerOptions staying(const DeviceModel& model) {
+  ReducerOptions options = model.options();
+  options.contributions_stay = true;
+  return options;
+}
+
 TEST(SoloRounds, AreRightInAnyOrderThatTheWaitsAllow) {
   for (const bool side_stream : {false, true}) {
     for (const unsigned missing : {0U, 3U}) {
@@ -22,11 +28,10 @@ TEST(SoloRounds, AreRightInAnyOrderThatTheWaitsAllow) {
 }
 
 // Three steps, whose results are where the gradients are unless they are to be `scaled`.
-void train_alone(DeviceWorld& world, Context& context, bool side_stream, double scaled = 1) {
+void train_alone(DeviceWorld& world, Context& context, double scaled) {
   const std::vector<std::int64_t> counts{100, 3000, 7};
-  DeviceModel model(world, context.rank(), counts, side_stream);
-  auto options = model.options();
-  options.contributions_stay = true;
+  DeviceModel model(world, context.rank(), counts, false);
+  auto options = staying(model);
   options.prescale = scaled;
   options.postscale = 1 / scaled;
   auto reducer = context.engine().make_reducer(model.table(), options);
@@ -52,7 +57,7 @@ TEST(SoloRounds, RunNothingOnTheDevice) {
     int before = 0;
     world.run([&](Context& context) {
       before = world.device().launches("kolo_pack");
-      train_alone(world, context, false, scaled);
+      train_alone(world, context, scaled);
     });
     EXPECT_EQ(world.device().launches("kolo_pack") > before, scaled != 1);
   }
@@ -68,9 +73,7 @@ TEST(SoloRounds, AWaitForWhereGradientsComeFromIsNeeded) {
       mutant.set_role(model.user().handle, Role::user);
       world.device().set_polls_order(false);
       if (left_out) mutant.leave_out({Role::user, Role::backward});
-      auto options = model.options();
-      options.contributions_stay = true;
-      auto reducer = context.engine().make_reducer(model.table(), options);
+      auto reducer = context.engine().make_reducer(model.table(), staying(model));
       for (int step = 0; step < 3; ++step) {
         model.begin_backward();
         for (std::size_t index = 0; index < 3; ++index) {
@@ -105,9 +108,7 @@ TEST(SoloRounds, AnErrorWhereResultsAreHandedOutEndsTheRound) {
   });
   world.run([&](Context& context) {
     DeviceModel model(world, context.rank(), {100}, true);
-    auto options = model.options();
-    options.contributions_stay = true;
-    auto reducer = context.engine().make_reducer(model.table(), options);
+    auto reducer = context.engine().make_reducer(model.table(), staying(model));
     for (int step = 0; step < 4; ++step) {
       model.begin_backward();
       model.make(0, 1);
