@@ -10,6 +10,7 @@ of each process left out. Ratios are of medians. bench/README.md explains the co
 import argparse
 import contextlib
 import dataclasses
+import itertools
 import json
 import os
 import pathlib
@@ -24,6 +25,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 FORMATS = ("contiguous", "channels_last")
 GRADIENTS = {"packed": "off", "shared": "on"}  # and the value of --shared-gradients
+UPDATES = {"overlapped": "on", "after": "off"}  # and the value of --overlap-update
 # What the trainer tells glibc about itself (process.cpp), said from outside: freed memory stays in the process.
 KEEP_FREED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1), "MALLOC_TOP_PAD_": str(64 << 20)}
 
@@ -47,6 +49,7 @@ class Setting:
     coordinator: str = None
     malloc: str = "tuned"
     gradients: str = None  # of kolo: packed or shared
+    update: str = None  # of kolo: overlapped or after
     samples: list = dataclasses.field(default_factory=list)  # JSON lines of steady steps
     rounds: list = dataclasses.field(default_factory=list)  # median step_ms of each round
 
@@ -78,6 +81,8 @@ def arguments():
     parser.add_argument("--threads", type=int, default=1, help="a rank")
     parser.add_argument("--coordinators", default="auto,never,always", help="values of KOLO_COORDINATOR, a list")
     parser.add_argument("--gradients", help="packed, shared (--shared-gradients on) or both, a list; default: what the hosts allow")
+    parser.add_argument("--updates", default="overlapped",
+                        help="of weights, overlapped with the wait for gradients (--overlap-update on), after it, or both, a list")
     parser.add_argument("--trainer", default=str(HERE.parent / "build/release/bin/imagenet_resnet50"))
     parser.add_argument("--launcher", default="mpirun --oversubscribe --bind-to none", help="'-np RANKS' is appended")
     parser.add_argument("--hosts", type=int, default=0,
@@ -100,12 +105,15 @@ def arguments():
     options.ranks = options.ranks or options.hosts or 2
     shareable = options.hosts < 2 or options.ranks == options.hosts
     options.gradients = (options.gradients or ("packed,shared" if shareable else "packed")).split(",")
+    options.updates = options.updates.split(",")
     if options.rate and not (options.hosts and RATE.fullmatch(options.rate)):
         fail("--rate is for --hosts, and is a number of mbit or gbit")
     if set(options.formats) - set(FORMATS):
         fail(f"--formats knows {', '.join(FORMATS)}")
     if set(options.gradients) - set(GRADIENTS):
         fail(f"--gradients knows {', '.join(GRADIENTS)}")
+    if set(options.updates) - set(UPDATES):
+        fail(f"--updates knows {', '.join(UPDATES)}")
     return options
 
 
@@ -139,11 +147,11 @@ def kolo_settings(options, batch, memory_format):
                "--image-size", options.image_size, "--steps", options.steps, "--threads", options.threads,
                "--log-interval", 10**6]
     yield Setting("ranks alone", "alone", batch, memory_format, [*command, "--sync", "off"], {})
-    for gradients in options.gradients:
-        for coordinator in options.coordinators:
-            yield Setting(f"kolo, {gradients}, {coordinator}", "kolo", batch, memory_format,
-                          [*command, "--shared-gradients", GRADIENTS[gradients]], {"KOLO_COORDINATOR": coordinator},
-                          coordinator, gradients=gradients)
+    for gradients, coordinator, update in itertools.product(options.gradients, options.coordinators, options.updates):
+        name = f"kolo, {gradients}, {coordinator}" + (", after" if update == "after" else "")
+        yield Setting(name, "kolo", batch, memory_format,
+                      [*command, "--shared-gradients", GRADIENTS[gradients], "--overlap-update", UPDATES[update]],
+                      {"KOLO_COORDINATOR": coordinator}, coordinator, gradients=gradients, update=update)
 
 
 def ddp_settings(options, batch, memory_format):
@@ -241,7 +249,8 @@ def wire_ms(options):
 
 
 def bound_ms(alone, options):
-    """No step can be shorter: its computing, or forward and update with the wire busy all the time between."""
+    """No step that updates behind its last gradient can be shorter: its computing, or forward and update with the wire
+    busy all the time between."""
     wire = wire_ms(options)
     return None if wire is None else max(alone.median(), alone.median("forward_ms") + wire + alone.median("update_ms"))
 
@@ -254,6 +263,7 @@ def record(setting, settings, options):
     ours = next(s for s in alike if s.impl == "kolo").median()
     median = setting.median()
     return {"kind": "step_bench", "impl": setting.impl, "coordinator": setting.coordinator, "malloc": setting.malloc, "gradients": setting.gradients,
+            "update": setting.update,
             "memory_format": setting.memory_format, "arch": "resnet50", "batch": setting.batch,
             "image_size": options.image_size, "ranks": options.ranks, "threads": options.threads,
             "hosts": options.hosts or 1, "rate": options.rate, "wire_ms": wire_ms(options),

@@ -27,6 +27,7 @@ std::string terms_of(const Options& o) {
                 {"val-batch", o.val_batch},
                 {"sync", o.sync ? "on" : "off"},
                 {"shared-gradients", name_of(o.shared_gradients)},
+                {"overlap-update", name_of(o.overlap_update)},
                 {"memory-format", o.channels_last ? "channels_last" : "contiguous"},
                 {"device", name_of(o.device)},
                 {"amp", name_of(o.amp)},

@@ -13,6 +13,8 @@ namespace imagenet {
 namespace {
 
 const std::map<std::string, bool> kOnOff = {{"on", true}, {"off", false}};
+const std::map<std::string, Choice> kChoices = {
+    {"auto", Choice::where_possible}, {"on", Choice::on}, {"off", Choice::off}};
 
 // In the help an option is "--name VALUES [DEFAULT]", where VALUES is what its validator says of itself.
 class HelpFormatter : public CLI::Formatter {
@@ -88,10 +90,12 @@ void add_run(CLI::App& app, Options& o) {
   app.add_option("--seed", o.seed, "of the initial weights, the order of the images and their augmentation");
   app.add_option("--threads", o.threads, "LibTorch threads a rank, 0: choose")->check(whole_number_in(0, 1024));
   add_choice(app, "--sync", o.sync, kOnOff, "off: ranks train alone (for measuring)");
-  add_choice(app, "--shared-gradients", o.shared_gradients,
-             {{"auto", SharedGradients::where_possible}, {"on", SharedGradients::on}, {"off", SharedGradients::off}},
+  add_choice(app, "--shared-gradients", o.shared_gradients, kChoices,
              "reduce gradients where they lie (CPU; all ranks on one host, or each on one of its own); auto: where "
              "that is so");
+  add_choice(app, "--overlap-update", o.overlap_update, kChoices,
+             "update each weight when its gradient is there, while others are still being reduced (CPU; --optimizer "
+             "fused); auto: where that is so");
   add_choice(app, "--device", o.device, {{"cpu", DeviceKind::cpu}, {"cuda", DeviceKind::cuda}},
              "cpu, or cuda: a GPU a rank");
   add_choice(app, "--amp", o.amp, {{"off", Amp::off}, {"bf16", Amp::bf16}, {"fp16", Amp::fp16}},
@@ -153,16 +157,24 @@ void check_together(const Options& o) {
     throw kolo::UsageError(
         "--sync off lets every rank train its own model: it has no checkpoint (--checkpoint-dir, --resume)");
   }
-  if (!o.sync && o.shared_gradients == SharedGradients::on) {
-    throw kolo::UsageError("--shared-gradients on is about the exchange that --sync off leaves out");
+  for (const auto& [option, choice] :
+       {std::pair("--shared-gradients on ", o.shared_gradients), std::pair("--overlap-update on ", o.overlap_update)}) {
+    if (choice != Choice::on) continue;
+    if (!o.sync) throw kolo::UsageError(std::string(option) + "is about the exchange that --sync off leaves out");
+    if (o.device != DeviceKind::cpu) {
+      throw kolo::UsageError(std::string(option) + "is for gradients in the host's memory: not with --device cuda");
+    }
   }
-  if (o.shared_gradients == SharedGradients::on && o.device != DeviceKind::cpu) {
-    throw kolo::UsageError("--shared-gradients on is for gradients in the host's memory: not with --device cuda");
+  if (o.overlap_update == Choice::on && !may_overlap(o)) {
+    throw kolo::UsageError(
+        "--overlap-update on needs --optimizer fused, and not --amp fp16, which looks at all gradients before a step");
   }
   if (o.data_kind == DataKind::folder && o.data.empty()) throw kolo::UsageError("--data is empty");
 }
 
 }  // namespace
+
+bool may_overlap(const Options& o) noexcept { return o.optimizer == OptimizerKind::fused && o.amp != Amp::fp16; }
 
 std::optional<Options> parse_options(int argc, const char* const* argv, std::ostream& out) {
   Options o;

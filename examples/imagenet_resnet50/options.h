@@ -13,7 +13,7 @@ enum class ScheduleKind { step, cosine };
 enum class OptimizerKind { fused, torch };
 enum class DeviceKind { cpu, cuda };
 enum class Amp { off, bf16, fp16 };
-enum class SharedGradients { off, on, where_possible };
+enum class Choice { off, on, where_possible };
 
 // Defaults: the classic 90-epoch recipe (batch 32 a rank, learning rate 0.1 for every 256 images of the global batch).
 struct Options {
@@ -44,7 +44,9 @@ struct Options {
   OptimizerKind optimizer = OptimizerKind::fused;
   bool sync = true;  // false: ranks train alone, which is the floor that synchronous training is measured against
   // Reduced where they lie, without a copy. Possible on the CPU, with all ranks on one host or each on one of its own.
-  SharedGradients shared_gradients = SharedGradients::where_possible;
+  Choice shared_gradients = Choice::where_possible;
+  // Each weight is updated when its gradient is there, while others are reduced. Possible on the CPU, with kolo's SGD.
+  Choice overlap_update = Choice::where_possible;
   bool channels_last = true;
   DeviceKind device = DeviceKind::cpu;  // cuda: the GPU with the number of the local rank
   Amp amp = Amp::off;                   // fp16: with loss scaling
@@ -57,6 +59,9 @@ struct Options {
   int keep_checkpoints = 3;
   std::string resume;  // a checkpoint, or a folder of them: the newest
 };
+
+// Whether the optimizer can update a weight before it has all gradients.
+[[nodiscard]] bool may_overlap(const Options& options) noexcept;
 
 // Returns nothing when only help was asked for (and printed to `out`). Throws kolo::UsageError with a text for the
 // user.

@@ -16,9 +16,9 @@ const char* name_of(Amp amp) noexcept {
 
 const char* name_of(DeviceKind device) noexcept { return device == DeviceKind::cuda ? "cuda" : "cpu"; }
 
-const char* name_of(SharedGradients shared) noexcept {
-  if (shared == SharedGradients::where_possible) return "auto";
-  return shared == SharedGradients::on ? "on" : "off";
+const char* name_of(Choice choice) noexcept {
+  if (choice == Choice::where_possible) return "auto";
+  return choice == Choice::on ? "on" : "off";
 }
 
 nlohmann::ordered_json recipe_of(const Options& o) {

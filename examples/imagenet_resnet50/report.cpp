@@ -35,7 +35,7 @@ void Reporter::header(const Options& o, const kolo::Placement& placement, const 
   if (!active_) return;
   const char* const device = name_of(o.device);
   const char* const amp = name_of(o.amp);
-  const json gradients = !o.sync ? json() : o.shared_gradients == SharedGradients::on ? "shared" : "packed";
+  const json gradients = !o.sync ? json() : o.shared_gradients == Choice::on ? "shared" : "packed";
   const json line = {{"kind", "header"},
                      {"arch", o.arch},
                      {"ranks", placement.size},
@@ -47,6 +47,7 @@ void Reporter::header(const Options& o, const kolo::Placement& placement, const 
                      {"data", o.data},
                      {"sync", o.sync ? "on" : "off"},
                      {"gradients", gradients},
+                     {"overlap_update", o.overlap_update == Choice::on ? "on" : "off"},
                      {"device", device},
                      {"amp", amp},
                      {"memory_format", o.channels_last ? "channels_last" : "contiguous"},

@@ -45,12 +45,16 @@ Options with_threads_chosen(Options options, const kolo::Placement& placement) {
   return options;
 }
 
-Options with_sharing_chosen(Options options, const kolo::Communicator& communicator) {
-  if (communicator.size() == 1) options.shared_gradients = SharedGradients::off;  // there is nobody to share with
-  if (options.shared_gradients == SharedGradients::where_possible) {
-    const bool possible = options.sync && options.device == DeviceKind::cpu && communicator.can_scatter();
-    options.shared_gradients = possible ? SharedGradients::on : SharedGradients::off;
-  }
+void settle(Choice& choice, bool possible) {
+  if (choice == Choice::where_possible) choice = possible ? Choice::on : Choice::off;
+}
+
+Options with_choices_made(Options options, const kolo::Communicator& communicator) {
+  if (communicator.size() == 1)
+    options.shared_gradients = options.overlap_update = Choice::off;  // nobody is waited for
+  const bool on_host = options.sync && options.device == DeviceKind::cpu;
+  settle(options.shared_gradients, on_host && communicator.can_scatter());
+  settle(options.overlap_update, on_host && may_overlap(options));
   return options;
 }
 
@@ -102,6 +106,8 @@ class Trainer {
   StepRecord train_step(const Batch& batch, Totals& sums, at::Tensor& device_loss);
   // The weights, from the gradients that backward has left.
   void update(StepRecord& record);
+  // As they come.
+  void update_while_waiting(StepRecord& record);
   // Whether the numbers of the step that is being taken are reported at once.
   [[nodiscard]] bool is_reported() const;
   // The step of this epoch behind which it ends, or --steps does.
@@ -147,7 +153,8 @@ void Trainer::make_model() {
     if (scaler_ && position_.scaler) scaler_->load(*position_.scaler);
   }
   kolo::DistributedOptions distribution;
-  distribution.shared_gradients = options_.shared_gradients == SharedGradients::on;
+  distribution.shared_gradients = options_.shared_gradients == Choice::on;
+  distribution.overlap_update = options_.overlap_update == Choice::on;
   distributed_.emplace(context_, optimizer_, model_->named_parameters(), distribution);
 }
 
@@ -230,6 +237,10 @@ StepRecord Trainer::train_step(const Batch& batch, Totals& sums, at::Tensor& dev
 }
 
 void Trainer::update(StepRecord& record) {
+  if (options_.overlap_update == Choice::on) {
+    update_while_waiting(record);
+    return;
+  }
   auto gradients_ready = Clock::now();
   if (distributed_) {
     distributed_->synchronize();
@@ -250,6 +261,15 @@ void Trainer::update(StepRecord& record) {
   }
   optimizer_->zero_grad();
   record.update_ms = milliseconds(gradients_ready, Clock::now());
+}
+
+void Trainer::update_while_waiting(StepRecord& record) {
+  const auto start = Clock::now();
+  const std::uint64_t waited = context_.counters().at("wait_ns");
+  distributed_->step();
+  optimizer_->zero_grad();
+  record.exposed_ms = 1e-6 * static_cast<double>(context_.counters().at("wait_ns") - waited);
+  record.update_ms = milliseconds(start, Clock::now()) - record.exposed_ms;
 }
 
 void Trainer::validate(EpochRecord& record) {
@@ -289,7 +309,7 @@ void Trainer::finish() {
 
 void train(kolo::Context& context, Options options) {
   options = with_threads_chosen(std::move(options), context.placement());
-  options = with_sharing_chosen(std::move(options), context.communicator());
+  options = with_choices_made(std::move(options), context.communicator());
   at::set_num_threads(options.threads);
   if (!options.checkpoint_dir.empty()) prepare_checkpoint_dir(context, options);
   Trainer(context, options).run();

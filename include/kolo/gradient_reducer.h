@@ -86,8 +86,14 @@ class GradientReducer {
   // `user`: the stream, of ReducerOptions::device, that is to read results on a device; it waits for them, not the
   // host. It lives as long as the reducer.
   // Throws MismatchError, PeerFailedError, PeerLostError, TimeoutError; after the first two the next round works.
-  virtual void finish(Stream user) = 0;
+  void finish(Stream user) { finish(user, {}); }
   void finish() { finish(Stream{}); }
+  // The same, and `reduced` is called with each tensor as soon as it is reduced, by the calling thread, while others
+  // are still on their way: gradient() and contributed() are right for that one. It must neither throw nor call kolo
+  // otherwise, and may be called for tensors of a round that fails. Not called for gradients on a device, nor in a
+  // round that ranks negotiate (the first one, and when a table has changed).
+  using OnReduced = std::function<void(std::size_t index)>;
+  virtual void finish(Stream user, const OnReduced& reduced) = 0;
   // Where the reduced gradient of the last finished round lies: in kolo's memory, valid until the next round's
   // contribute(); or over the block that was contributed in place; or where it was contributed
   // (ReducerOptions::contributions_stay).

@@ -415,9 +415,11 @@ bool EngineImpl::drive(Visitor visitor, const std::function<bool()>& done, std::
       break;
     }
   }
-  if (waiter) waiters_.fetch_sub(1);
-  const auto spent = std::chrono::steady_clock::now() - start;
-  parts_.counters->wait_ns.add(static_cast<std::uint64_t>(spent.count()));
+  if (waiter) {
+    waiters_.fetch_sub(1);
+    const std::chrono::nanoseconds spent = std::chrono::steady_clock::now() - start;
+    parts_.counters->wait_ns.add(static_cast<std::uint64_t>(spent.count()));
+  }
   parts_.counters->looks.add(looks);
   return in_time;
 }

@@ -179,10 +179,22 @@ bool GradientRounds::advance() {
     auto& bucket = *frozen_->buckets[*index];
     const bool complete = bucket.advance();
     moved |= complete || bucket.moved();
-    index = complete ? launched_.erase(index) : index + 1;
-    if (complete) in_flight_.fetch_sub(1);
+    if (!complete) {
+      ++index;
+      continue;
+    }
+    note_complete(*index);
+    index = launched_.erase(index);
   }
   return moved;
+}
+
+void GradientRounds::note_complete(std::size_t bucket) {
+  {
+    const std::scoped_lock lock(ready_lock_);
+    complete_.push_back(bucket);
+  }
+  in_flight_.fetch_sub(1);
 }
 
 void GradientRounds::progress() { host_.progress(); }
@@ -213,6 +225,32 @@ void GradientRounds::wait_for_buckets() {
   throw TimeoutError(ranks, text);
 }
 
+std::vector<std::size_t> GradientRounds::take_complete() {
+  const std::scoped_lock lock(ready_lock_);
+  return std::exchange(complete_, {});
+}
+
+// Until there is nothing to pass on any more. Why the rest does not come, if it does not, is for others to say.
+void GradientRounds::pass_on(const OnReduced& reduced) {
+  const auto some = [this] {
+    const std::scoped_lock lock(ready_lock_);
+    return !complete_.empty() || in_flight_.load() == 0 || hopeless();
+  };
+  for (;;) {
+    host_.drive_round(some, [this] { return awaited(); });
+    const auto buckets = take_complete();
+    if (buckets.empty() || hopeless()) return;
+    for (const std::size_t number : buckets) {
+      const Bucket& bucket = *frozen_->buckets[number];
+      if (bucket.voided() || !bucket.stamps_agree()) return;
+      for (const PlannedTensor& tensor : frozen_->plan.buckets[number].tensors) {
+        reduced(tensor.index);
+        host_.progress();  // peers wait for this rank's part of what is still on its way
+      }
+    }
+  }
+}
+
 // Hands over whatever has not left yet.
 void GradientRounds::close_round() {
   if (!round_open_) open_buckets();
@@ -240,13 +278,14 @@ bool GradientRounds::dropped() const {
                      [](const auto& bucket) { return bucket->voided(); });
 }
 
-void GradientRounds::finish(Stream user) {
+void GradientRounds::finish(Stream user, const OnReduced& reduced) {
   const telemetry::Range range("kolo: finish round", round_);
   owner_.store(std::this_thread::get_id());
   close_round();
   bool negotiated = !frozen_;
   try {
     if (frozen_) {
+      if (reduced && !on_device()) pass_on(reduced);
       wait_for_buckets();
       for (const auto& bucket : frozen_->buckets) {
         if (!bucket->stamps_agree())
@@ -330,6 +369,7 @@ void GradientRounds::end_round(bool failed) {
   if (frozen_ && frozen_->buckets.empty()) frozen_.reset();
   std::fill(contributions_.begin(), contributions_.end(), Contribution{});
   order_.clear();
+  static_cast<void>(take_complete());
   round_open_ = false;
   doomed_ = false;
   another_.clear();

@@ -85,7 +85,8 @@ class GradientRounds final : public GradientReducer {
   [[nodiscard]] std::shared_ptr<GradientMemory> memory() const override;
   void change_table(std::vector<GradientInfo> table) override;
   void need_another_round(const std::string& what) override { another_ = what; }
-  void finish(Stream user) override;
+  using GradientReducer::finish;
+  void finish(Stream user, const OnReduced& reduced) override;
   [[nodiscard]] std::span<std::byte> gradient(std::size_t index) override;
   [[nodiscard]] bool contributed(std::size_t index) const override;
   [[nodiscard]] std::uint64_t generation() const noexcept override { return generation_; }
@@ -161,7 +162,10 @@ class GradientRounds final : public GradientReducer {
   void open_buckets();
   void hand_over(std::size_t bucket);
   void close_round();
+  void note_complete(std::size_t bucket);
   void wait_for_buckets();
+  void pass_on(const OnReduced& reduced);
+  [[nodiscard]] std::vector<std::size_t> take_complete();
   void hand_results_to(Stream user);
   void negotiate();
   void end_round(bool failed);
@@ -200,6 +204,7 @@ class GradientRounds final : public GradientReducer {
     bool as_void = false;
   };
   std::vector<Ready> ready_;                                  // handed over, not launched; guarded by ready_lock_
+  std::vector<std::size_t> complete_;                         // buckets, and not passed on yet; guarded by ready_lock_
   std::vector<std::size_t> launched_;                         // progress lock
   bool as_void_ = false;                                      // how to launch what is handed over next
   std::exception_ptr error_;                                  // guarded by ready_lock_

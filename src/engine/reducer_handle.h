@@ -24,7 +24,8 @@ class ReducerHandle final : public GradientReducer {
   [[nodiscard]] std::shared_ptr<GradientMemory> memory() const override { return rounds_->memory(); }
   void change_table(std::vector<GradientInfo> table) override { rounds_->change_table(std::move(table)); }
   void need_another_round(const std::string& what) override { rounds_->need_another_round(what); }
-  void finish(Stream user) override { rounds_->finish(user); }
+  using GradientReducer::finish;
+  void finish(Stream user, const OnReduced& reduced) override { rounds_->finish(user, reduced); }
   [[nodiscard]] std::span<std::byte> gradient(std::size_t index) override { return rounds_->gradient(index); }
   [[nodiscard]] bool contributed(std::size_t index) const override { return rounds_->contributed(index); }
   [[nodiscard]] std::uint64_t generation() const noexcept override { return rounds_->generation(); }

@@ -32,7 +32,7 @@ at::Tensor DistributedOptimizer::step(const torch::optim::Optimizer::LossClosure
       return value;
     });
   } else {
-    synchronize();
+    if (!binding_->closed()) binding_->close_round(GradientBinding::Before::step);
     loss = optimizer_->step();
   }
   binding_->stepped();
@@ -41,7 +41,7 @@ at::Tensor DistributedOptimizer::step(const torch::optim::Optimizer::LossClosure
 
 void DistributedOptimizer::synchronize() {
   if (binding_ && !binding_->closed()) {
-    binding_->close_round();
+    binding_->close_round(GradientBinding::Before::look);
   }
 }
 

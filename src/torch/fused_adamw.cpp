@@ -4,6 +4,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
+#include <c10/util/ScopeExit.h>
 
 #include <cmath>
 #include <memory>
@@ -66,6 +67,10 @@ class AdamwRule final : public UpdateRule {
   AdamwTerms terms_;
 };
 
+const AdamWOptions& options_of(const torch::optim::OptimizerParamGroup& group) {
+  return static_cast<const AdamWOptions&>(group.options());
+}
+
 void check(const AdamWOptions& options, std::size_t group) {
   if (!options.amsgrad()) return;
   throw UsageError("FusedAdamW has no amsgrad, which parameter group " + std::to_string(group) +
@@ -76,34 +81,38 @@ void check(const AdamWOptions& options, std::size_t group) {
 
 at::Tensor FusedAdamW::step(LossClosure closure) {
   const c10::NoGradGuard no_grad;
-  for (std::size_t number = 0; number < param_groups_.size(); ++number) {
-    check(static_cast<const AdamWOptions&>(param_groups_[number].options()), number);
-  }
+  const auto end = c10::make_scope_exit([this] { forget_early(); });
+  for (std::size_t group = 0; group < param_groups_.size(); ++group) check(options_of(param_groups_[group]), group);
   at::Tensor loss = loss_of(closure);
   counted_.clear();
-  for (std::size_t number = 0; number < param_groups_.size(); ++number) {
-    const auto& group = param_groups_[number];
-    const AdamwRule rule(static_cast<const AdamWOptions&>(group.options()));
-    GroupUpdate update(rule, group.params(), {launcher(), gradient_scale(), number, skip()});
-    for (std::size_t i = 0; i < group.params().size(); ++i) {
-      const at::Tensor& weight = group.params()[i];
-      if (!weight.grad().defined()) continue;
-      if (weight.grad().layout() != c10::kStrided) throw UsageError("FusedAdamW takes no sparse gradients");
-      auto& state = state_[weight.unsafeGetTensorImpl()];
-      if (state == nullptr) {
-        auto fresh = std::make_unique<AdamWParamState>();
-        fresh->exp_avg(at::zeros_like(weight));
-        fresh->exp_avg_sq(at::zeros_like(weight));
-        state = std::move(fresh);
-      }
-      auto& mine = static_cast<AdamWParamState&>(*state);
-      mine.step(mine.step() + 1);
-      counted_.push_back(weight);
-      update.add(i, {weight, weight.grad(), mine.exp_avg(), mine.exp_avg_sq()}, mine.step());
-    }
-    update.run();
+  for (std::size_t group = 0; group < param_groups_.size(); ++group) {
+    update(group, 0, param_groups_[group].params().size());
   }
   return loss;
+}
+
+void FusedAdamW::update(std::size_t group, std::size_t from, std::size_t to) {
+  const auto& weights = param_groups_[group].params();
+  check(options_of(param_groups_[group]), group);
+  const AdamwRule rule(options_of(param_groups_[group]));
+  GroupUpdate update(rule, weights, {launcher(), gradient_scale(), group, skip()});
+  for (std::size_t i = from; i < to; ++i) {
+    const at::Tensor& weight = weights[i];
+    if (!is_due(weight)) continue;
+    if (weight.grad().layout() != c10::kStrided) throw UsageError("FusedAdamW takes no sparse gradients");
+    auto& state = state_[weight.unsafeGetTensorImpl()];
+    if (state == nullptr) {
+      auto fresh = std::make_unique<AdamWParamState>();
+      fresh->exp_avg(at::zeros_like(weight));
+      fresh->exp_avg_sq(at::zeros_like(weight));
+      state = std::move(fresh);
+    }
+    auto& mine = static_cast<AdamWParamState&>(*state);
+    mine.step(mine.step() + 1);
+    counted_.push_back(weight);
+    update.add(i, {weight, weight.grad(), mine.exp_avg(), mine.exp_avg_sq()}, mine.step());
+  }
+  update.run();
 }
 
 void FusedAdamW::undo() {

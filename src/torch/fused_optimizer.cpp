@@ -13,6 +13,29 @@ at::Tensor FusedOptimizer::loss_of(const torch::optim::Optimizer::LossClosure& c
   return closure();
 }
 
+void FusedOptimizer::update_early(const at::Tensor& weight) {
+  if (early_.empty()) {
+    const auto& groups = optimizer().param_groups();
+    for (std::size_t group = 0; group < groups.size(); ++group) {
+      for (std::size_t i = 0; i < groups[group].params().size(); ++i) {
+        early_.try_emplace(groups[group].params()[i].unsafeGetTensorImpl(), Early{group, i});
+      }
+    }
+  }
+  const auto found = early_.find(weight.unsafeGetTensorImpl());
+  if (found == early_.end() || !is_due(weight)) return;
+  const c10::NoGradGuard no_grad;
+  auto& [group, index, updated] = found->second;
+  update(group, index, index + 1);
+  updated = true;
+}
+
+bool FusedOptimizer::is_due(const at::Tensor& weight) const {
+  if (!weight.grad().defined()) return false;
+  const auto found = early_.find(weight.unsafeGetTensorImpl());
+  return found == early_.end() || !found->second.updated;
+}
+
 bool FusedOptimizer::launches_all() const {
   bool any = false;
   for (const auto& group : optimizer().param_groups()) {

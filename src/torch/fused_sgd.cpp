@@ -3,6 +3,7 @@
 #include <ATen/ops/_fused_sgd.h>
 #include <ATen/ops/empty_like.h>
 #include <c10/core/GradMode.h>
+#include <c10/util/ScopeExit.h>
 
 #include <memory>
 #include <utility>
@@ -64,36 +65,41 @@ class SgdRule final : public UpdateRule {
 
 }  // namespace
 
-// Of steps torch's state has no number, only whether there was one.
 at::Tensor FusedSGD::step(LossClosure closure) {
   const c10::NoGradGuard no_grad;
+  const auto end = c10::make_scope_exit([this] { forget_early(); });
   at::Tensor loss = loss_of(closure);
   begun_.clear();
-  for (std::size_t number = 0; number < param_groups_.size(); ++number) {
-    const auto& group = param_groups_[number];
-    const auto& options = static_cast<const SGDOptions&>(group.options());
-    const SgdRule rule(options);
-    GroupUpdate update(rule, group.params(), {launcher(), gradient_scale(), number, skip()});
-    for (std::size_t i = 0; i < group.params().size(); ++i) {
-      const at::Tensor& weight = group.params()[i];
-      if (!weight.grad().defined()) continue;
-      if (options.momentum() == 0) {
-        update.add(i, {weight, weight.grad(), {}, {}}, 1);
-        continue;
-      }
-      auto& state = state_[weight.unsafeGetTensorImpl()];
-      const bool first = state == nullptr;
-      if (first) {
-        auto fresh = std::make_unique<SGDParamState>();
-        fresh->momentum_buffer(at::empty_like(weight));
-        state = std::move(fresh);
-        begun_.push_back(weight);
-      }
-      update.add(i, {weight, weight.grad(), static_cast<SGDParamState&>(*state).momentum_buffer(), {}}, first ? 1 : 2);
-    }
-    update.run();
+  for (std::size_t group = 0; group < param_groups_.size(); ++group) {
+    update(group, 0, param_groups_[group].params().size());
   }
   return loss;
+}
+
+// Of steps torch's state has no number, only whether there was one.
+void FusedSGD::update(std::size_t group, std::size_t from, std::size_t to) {
+  const auto& weights = param_groups_[group].params();
+  const auto& options = static_cast<const SGDOptions&>(param_groups_[group].options());
+  const SgdRule rule(options);
+  GroupUpdate update(rule, weights, {launcher(), gradient_scale(), group, skip()});
+  for (std::size_t i = from; i < to; ++i) {
+    const at::Tensor& weight = weights[i];
+    if (!is_due(weight)) continue;
+    if (options.momentum() == 0) {
+      update.add(i, {weight, weight.grad(), {}, {}}, 1);
+      continue;
+    }
+    auto& state = state_[weight.unsafeGetTensorImpl()];
+    const bool first = state == nullptr;
+    if (first) {
+      auto fresh = std::make_unique<SGDParamState>();
+      fresh->momentum_buffer(at::empty_like(weight));
+      state = std::move(fresh);
+      begun_.push_back(weight);
+    }
+    update.add(i, {weight, weight.grad(), static_cast<SGDParamState&>(*state).momentum_buffer(), {}}, first ? 1 : 2);
+  }
+  update.run();
 }
 
 void FusedSGD::undo() {

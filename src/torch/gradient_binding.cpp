@@ -12,7 +12,7 @@
 #include "torch/dtype.h"
 #include "torch/equal_weights.h"
 #include "torch/gradient_allocator.h"
-#include "torch/optimizer_settings.h"
+#include "torch/reducer_options.h"
 #include "torch/torch_device.h"
 
 namespace kolo {
@@ -25,33 +25,6 @@ std::vector<GradientInfo> table_of(const std::vector<std::shared_ptr<GradientSlo
     table.push_back(slot->info);
   }
   return table;
-}
-
-// `optimizer` lives as long as rounds are closed.
-ReducerOptions reducer_options(const DistributedOptions& options, const torch::optim::Optimizer& optimizer,
-                               const std::optional<c10::Device>& device) {
-  if (options.op != ReduceOp::sum && options.op != ReduceOp::average) {
-    throw UsageError("gradients are reduced by sum or average, not " + std::string(name_of(options.op)));
-  }
-  if (options.passes_per_step < 1) {
-    throw UsageError("passes_per_step is " + std::to_string(options.passes_per_step) + "; it must be 1 or more");
-  }
-  if (options.shared_gradients && device.has_value()) {
-    throw UsageError("shared_gradients is for gradients in the host's memory; parameters are on " + device->str());
-  }
-  ReducerOptions result;
-  result.device = device.has_value() ? device->index() : -1;
-  result.op = options.op;
-  result.prescale = options.prescale;
-  result.postscale = options.postscale;
-  result.bucket_bytes = options.bucket_bytes;
-  result.contributions_stay = true;
-  result.in_place_from = options.shared_gradients ? std::max<std::size_t>(options.shared_from, 1) : 0;
-  if (device) result.release_cached_memory = [device] { release_cached(*device); };
-  result.settings = "passes_per_step=" + std::to_string(options.passes_per_step) +
-                    ", compare_weights=" + std::to_string(options.compare_weights);
-  result.current_settings = [&optimizer] { return settings_of(optimizer); };
-  return result;
 }
 
 // The gradient with its elements where the table says, and of the type that it says; itself where they are already,
@@ -77,7 +50,10 @@ bool shares_memory(const at::Tensor& gradient) { return gradient.is_view() || gr
 
 GradientBinding::GradientBinding(Engine& engine, std::shared_ptr<torch::optim::Optimizer> optimizer,
                                  const NamedTensors& parameters, const DistributedOptions& options)
-    : engine_(engine), optimizer_(std::move(optimizer)), options_(options) {
+    : engine_(engine),
+      optimizer_(std::move(optimizer)),
+      fused_(dynamic_cast<FusedOptimizer*>(optimizer_.get())),
+      options_(options) {
   names_.add(parameters);
   const auto trainable = trainable_parameters(*optimizer_, names_, Unnamed::refuse);
   device_ = device_of(trainable);
@@ -89,23 +65,20 @@ GradientBinding::GradientBinding(Engine& engine, std::shared_ptr<torch::optim::O
 
 // To an optimizer of kolo's own.
 void GradientBinding::give_launcher() {
-  auto* fused = dynamic_cast<FusedOptimizer*>(optimizer_.get());
-  if (fused == nullptr || !device_.has_value()) return;
+  if (fused_ == nullptr || !device_.has_value()) return;
   std::shared_ptr<StepLauncher> launcher = engine_.make_step_launcher();
   given_ = launcher;
-  fused->set_launcher(std::move(launcher));
+  fused_->set_launcher(std::move(launcher));
 }
 
 // Unless the optimizer has had another one since, of a binding that takes this one's place.
 void GradientBinding::take_launcher_back() noexcept {
-  auto* fused = dynamic_cast<FusedOptimizer*>(optimizer_.get());
-  if (fused != nullptr && fused->shared_launcher() == given_.lock()) fused->set_launcher(nullptr);
+  if (fused_ != nullptr && fused_->shared_launcher() == given_.lock()) fused_->set_launcher(nullptr);
 }
 
 // Where a later binding has come and gone.
 void GradientBinding::renew_launcher() {
-  const auto* fused = dynamic_cast<const FusedOptimizer*>(optimizer_.get());
-  if (fused != nullptr && fused->shared_launcher() == nullptr) give_launcher();
+  if (fused_ != nullptr && fused_->shared_launcher() == nullptr) give_launcher();
 }
 
 void GradientBinding::attach() {
@@ -187,6 +160,10 @@ void GradientBinding::begin_round() {
   if (began_) {
     return;
   }
+  if (options_.overlap_update) {
+    fused_->forget_early();
+    update_error_ = nullptr;
+  }
   move_out();
   const auto parameters = trainable_parameters(*optimizer_, names_, Unnamed::invent);
   if (!table_is(parameters)) {
@@ -210,7 +187,9 @@ void GradientBinding::end_round(End end) noexcept {
     slot->contributed = false;
     slot->kept.reset();
     slot->in_place = false;
+    slot->published = false;
   }
+  failed_ |= end == End::given_up;
   began_ = false;
   contributed_.clear();
   spoiled_.clear();
@@ -264,17 +243,32 @@ void GradientBinding::sweep(const Slots& slots) {
   }
 }
 
-void GradientBinding::finish() {
+void GradientBinding::finish(const GradientReducer::OnReduced& reduced) {
   if (device_.has_value()) {
     reader_ = current_stream(*device_);
   }
   try {
-    reducer_->finish(reader_.has_value() ? to_stream(*reader_) : Stream{});
+    reducer_->finish(reader_.has_value() ? to_stream(*reader_) : Stream{}, reduced);
   } catch (...) {
     end_round(End::given_up);
     throw;
   }
   offer_memory();
+}
+
+// Not before weights have been compared: where they differ, nothing is updated.
+bool GradientBinding::may_update_early() const { return options_.overlap_update && !must_compare_weights(); }
+
+// What an update throws is thrown when the round has ended, as it would be by step().
+void GradientBinding::update_early(std::size_t index) noexcept {
+  if (update_error_) return;
+  try {
+    GradientSlot& slot = *slots_[index];
+    slot.published = publish(slot);
+    if (slot.published) fused_->update_early(slot.parameter);
+  } catch (...) {
+    update_error_ = std::current_exception();
+  }
 }
 
 // A new plan has new memory.
@@ -301,10 +295,14 @@ void GradientBinding::stop_offering(const GradientSlot& slot) const {
 
 void GradientBinding::publish(const Slots& slots) {
   for (const auto& slot : slots) {
-    if (reducer_->contributed(slot->index) && is_described_by(slot->parameter, slot->info)) {
-      slot->publish(reducer_->gradient(slot->index));
-    }
+    if (!slot->published) publish(*slot);
   }
+}
+
+bool GradientBinding::publish(GradientSlot& slot) {
+  if (!reducer_->contributed(slot.index) || !is_described_by(slot.parameter, slot.info)) return false;
+  slot.publish(reducer_->gradient(slot.index));
+  return true;
 }
 
 // In the stream in which the results are ready, and which the reducer waits for before it writes new ones.
@@ -318,7 +316,7 @@ void GradientBinding::move_out() const {
   }
 }
 
-void GradientBinding::close_round() {
+void GradientBinding::close_round(Before before) {
   const std::lock_guard lock(mutex_);
   if (!reducer_) {
     return;
@@ -334,7 +332,8 @@ void GradientBinding::close_round() {
   if (joined) {
     reducer_->need_another_round("'" + *joined + "', which joined after the first gradient");
   }
-  finish();
+  const bool early = before == Before::step && !joined && may_update_early();
+  finish(early ? [this](std::size_t index) { update_early(index); } : GradientReducer::OnReduced());
   publish(slots_);
   end_round(End::reduced);
   if (joined) {
@@ -346,19 +345,25 @@ void GradientBinding::close_round() {
   departed_.clear();
   compare_weights();
   closed_ = true;
+  if (update_error_) std::rethrow_exception(std::exchange(update_error_, nullptr));
 }
 
-// Once a plan: all ranks have a new one after the same round.
+// Once a plan: all ranks have a new one after the same round. And after a round that failed where others had been
+// updated early, on all ranks too.
+bool GradientBinding::must_compare_weights() const {
+  if (options_.overlap_update && failed_) return true;
+  return options_.compare_weights && compared_ != reducer_->generation();
+}
+
 void GradientBinding::compare_weights() {
-  if (!options_.compare_weights || compared_ == reducer_->generation()) {
-    return;
-  }
+  if (!must_compare_weights()) return;
   NamedTensors weights;
   for (const auto& slot : slots_) {
     weights.emplace_back(slot->info.name, slot->parameter);
   }
   require_equal_weights(engine_, "weights of " + reducer_->name(), weights);
   compared_ = reducer_->generation();
+  failed_ = false;
 }
 
 bool GradientBinding::closed() const {

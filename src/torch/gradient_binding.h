@@ -3,7 +3,8 @@
 //
 //   hook, hook, ...            each hands its gradient to the reducer, which packs it and moves full buckets on
 //   close_round()              gradients that are defined and no hook brought (accumulated under no_sync, or made by
-//                              hand) follow; then the reducer waits; then param.grad() becomes a view of the result
+//                              hand) follow; then the reducer waits, while weights may be updated whose gradients are
+//                              there; then param.grad() becomes a view of the result
 //
 // A parameter table that has changed is announced before the first contribution of a round, by change_table().
 // With shared gradients, autograd makes the larger ones in memory of the reducer (GradientAllocator); what lies there,
@@ -18,6 +19,7 @@
 #include <c10/core/Stream.h>
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -32,6 +34,8 @@
 
 namespace kolo {
 
+class FusedOptimizer;
+
 class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
  public:
   GradientBinding(Engine& engine, std::shared_ptr<torch::optim::Optimizer> optimizer, const NamedTensors& parameters,
@@ -40,7 +44,8 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   void attach();  // after construction: hooks hold this object weakly
   void detach();
 
-  void close_round();
+  enum class Before { look, step };  // at gradients, by the user; of the optimizer, at once
+  void close_round(Before before);
   // And no hook has fired since, no failure has ended another round, and its gradients are not all gone.
   [[nodiscard]] bool closed() const;
   void reopen() noexcept { closed_ = false; }  // another round is to come, also where no hook fires for it
@@ -65,22 +70,27 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   void contribute(GradientSlot& slot);
   [[nodiscard]] bool must_be_copied(const at::Tensor& gradient);
   void sweep(const Slots& slots);
-  void finish();
+  void finish(const GradientReducer::OnReduced& reduced = {});
+  [[nodiscard]] bool may_update_early() const;
+  void update_early(std::size_t index) noexcept;
   void offer_memory();
   void teach_allocator(const GradientSlot& slot) const;
   void stop_offering(const GradientSlot& slot) const;
   void publish(const Slots& slots);
+  bool publish(GradientSlot& slot);
   void move_out() const;
   void check_devices(const std::vector<NamedParameter>& parameters) const;
   [[nodiscard]] bool table_is(const std::vector<NamedParameter>& parameters) const;
   Slots take_table(const std::vector<NamedParameter>& parameters);
   [[nodiscard]] std::optional<std::string> first_that_joined();
   void reduce_newcomers();
+  [[nodiscard]] bool must_compare_weights() const;
   void compare_weights();
   [[noreturn]] void spoil(const std::string& text);
 
   Engine& engine_;
   std::shared_ptr<torch::optim::Optimizer> optimizer_;
+  FusedOptimizer* const fused_;  // the same, where it is one of kolo's
   const DistributedOptions options_;
   ParameterNames names_;
   Slots slots_;     // in the reducer's order
@@ -93,6 +103,8 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   std::uint64_t round_ = 0;
   std::uint64_t offered_ = 0;          // the generation whose memory gradients are made in
   std::uint64_t compared_ = 0;         // the generation in whose first round all ranks had the same weights
+  bool failed_ = false;                // a round has, since weights were compared, which may have updated some
+  std::exception_ptr update_error_;    // of an early one in this round
   bool began_ = false;                 // something was contributed in this round
   std::set<const void*> contributed_;  // where, in this round: of a rank that is alone
   bool closed_ = false;

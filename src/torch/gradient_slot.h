@@ -31,6 +31,7 @@ class GradientSlot {
   bool contributed = false;      // in this round
   at::Tensor kept;               // what was contributed: the engine may read it until the round has ended
   bool in_place = false;         // and write to it
+  bool published = false;        // before the end of this round
 
   // Makes param.grad() the reduced gradient, which is in `memory`: what was contributed, if that is where it lies, else
   // a view. Reuses last round's view when nobody else holds it.

@@ -53,7 +53,7 @@ class FakeReducer final : public GradientReducer {
 
   void need_another_round(const std::string& /*what*/) override {}
 
-  void finish(Stream) override {
+  void finish(Stream /*user*/, const OnReduced& reduced) override {
     begin();
     for (std::size_t i = 0; i < table_.size(); ++i) {
       contributed_[i] = taken_[i].data != nullptr;
@@ -66,6 +66,7 @@ class FakeReducer final : public GradientReducer {
       }
       scale(i);
       taken_[i] = {};
+      if (reduced) reduced(i);
     }
     log_->rounds.push_back(std::move(order_));
     order_.clear();

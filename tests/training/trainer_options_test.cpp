@@ -39,7 +39,8 @@ TEST(TrainerOptions, DefaultsAreTheClassicRecipe) {
   EXPECT_EQ(o.milestones, (std::vector<double>{30, 60, 80}));
   EXPECT_TRUE(o.sync);
   EXPECT_TRUE(o.channels_last);
-  EXPECT_EQ(o.shared_gradients, SharedGradients::where_possible);
+  EXPECT_EQ(o.shared_gradients, Choice::where_possible);
+  EXPECT_EQ(o.overlap_update, Choice::where_possible);
   EXPECT_EQ(o.optimizer, OptimizerKind::fused);
   EXPECT_EQ(o.device, DeviceKind::cpu);
   EXPECT_EQ(o.amp, Amp::off);
@@ -55,6 +56,15 @@ TEST(TrainerOptions, DeviceAndPrecision) {
   EXPECT_THAT(complaint({"--data", "d", "--sync", "off", "--shared-gradients", "on"}), HasSubstr("--sync off"));
   EXPECT_THAT(complaint({"--data", "d", "--device", "cuda", "--shared-gradients", "on"}),
               HasSubstr("--shared-gradients"));
+}
+
+TEST(TrainerOptions, WhatCannotOverlapSaysWhy) {
+  using testing::HasSubstr;
+  EXPECT_EQ(parse({"--data", "d", "--overlap-update", "on"}).overlap_update, Choice::on);
+  EXPECT_THAT(complaint({"--data", "d", "--sync", "off", "--overlap-update", "on"}), HasSubstr("--sync off"));
+  EXPECT_THAT(complaint({"--data", "d", "--device", "cuda", "--overlap-update", "on"}), HasSubstr("--overlap-update"));
+  EXPECT_THAT(complaint({"--data", "d", "--amp", "fp16", "--overlap-update", "on"}), HasSubstr("--amp fp16"));
+  EXPECT_THAT(complaint({"--data", "d", "--optimizer", "torch", "--overlap-update", "on"}), HasSubstr("fused"));
 }
 
 TEST(TrainerOptions, EverythingCanBeSet) {
@@ -97,6 +107,8 @@ TEST(TrainerOptions, EverythingCanBeSet) {
                            "contiguous",
                            "--shared-gradients",
                            "off",
+                           "--overlap-update",
+                           "off",
                            "--optimizer",
                            "torch",
                            "--val-batch",
@@ -113,7 +125,8 @@ TEST(TrainerOptions, EverythingCanBeSet) {
   EXPECT_TRUE(o.no_decay_norm_bias);
   EXPECT_FALSE(o.sync);
   EXPECT_FALSE(o.channels_last);
-  EXPECT_EQ(o.shared_gradients, SharedGradients::off);
+  EXPECT_EQ(o.shared_gradients, Choice::off);
+  EXPECT_EQ(o.overlap_update, Choice::off);
   EXPECT_EQ(o.optimizer, OptimizerKind::torch);
   EXPECT_EQ(o.val_batch, 5);
   EXPECT_EQ(o.classes, 3);

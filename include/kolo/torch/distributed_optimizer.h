@@ -36,6 +36,12 @@ struct DistributedOptions {
   // Whether the parameters of all ranks are compared bit by bit (a hash each) when gradients are first reduced, and
   // again when their table has changed: MismatchError names the ranks whose weights are not rank 0's.
   bool compare_weights = true;
+  // step() updates each weight as soon as its gradient is reduced, while others are still on their way: the update
+  // fills the wait for slower ranks and for the network, and the numbers are the same. For FusedSGD and FusedAdamW in
+  // the host's memory, where step() closes the round (not after synchronize(), nor with a closure). What it costs: a
+  // step() that throws may have updated some weights, on each rank others. So the step() after a failure compares all
+  // weights, and throws MismatchError on all ranks until they are alike again (docs/errors.md).
+  bool overlap_update = false;
 };
 
 class GradientBinding;
@@ -71,7 +77,7 @@ class DistributedOptimizer {
 
   // Closes the round unless synchronize() just did, then updates the weights. With a closure: evaluates it as often as
   // the optimizer asks, reducing the gradients after each evaluation. The loss that comes back is this rank's own.
-  // Throws what GradientReducer::finish throws; the weights are then as they were.
+  // Throws what GradientReducer::finish throws; the weights are then as they were (but see overlap_update).
   at::Tensor step(const torch::optim::Optimizer::LossClosure& closure = nullptr);
   // Closes the round: afterwards param.grad() is the reduced gradient on every rank, to be clipped or looked at before
   // step(). On a device: ready in the stream that is current here, as with step(), and the host waits for other hosts

@@ -20,6 +20,7 @@ class FusedAdamW : public torch::optim::AdamW, public FusedOptimizer {
 
  private:
   [[nodiscard]] const torch::optim::Optimizer& optimizer() const noexcept override { return *this; }
+  void update(std::size_t group, std::size_t from, std::size_t to) override;
 
   std::vector<at::Tensor> counted_;  // weights that took part in the last step()
 };

@@ -3,7 +3,9 @@
 #include <ATen/core/Tensor.h>
 #include <torch/optim/optimizer.h>
 
+#include <cstddef>
 #include <memory>
+#include <unordered_map>
 #include <utility>
 
 #include "kolo/optimizer_step.h"
@@ -28,6 +30,11 @@ class FusedOptimizer {
   // One fp32 on the launcher's device, or null: the device leaves a step() out where it finds it not to be 0. Such a
   // step() throws UsageError where it has a tensor that the launcher does not take.
   void set_skip(const float* skip) noexcept { skip_ = skip; }
+  // What the next step() does to `weight`, at once, with its gradient and its group's options as they are now; that
+  // step() leaves it out. In the host's memory. Nothing for a tensor that is not the optimizer's or has no gradient.
+  void update_early(const at::Tensor& weight);
+  // There will be no such step(): the next one leaves nothing out.
+  void forget_early() noexcept { early_.clear(); }
   // The device has left the last step() out: what it noted (first momenta, the number of steps) is taken back.
   virtual void undo() = 0;
   // As it was given. Values that it reads go before it.
@@ -38,12 +45,24 @@ class FusedOptimizer {
   [[nodiscard]] StepLauncher* launcher() const noexcept { return launcher_.get(); }
   [[nodiscard]] double gradient_scale() const noexcept { return gradient_scale_; }
   [[nodiscard]] const float* skip() const noexcept { return skip_; }
+  // Whether step() has something to do for it: it has a gradient, and was not updated early.
+  [[nodiscard]] bool is_due(const at::Tensor& weight) const;
   // What the closure of a step() returns, run with gradients; undefined where there is none.
   [[nodiscard]] static at::Tensor loss_of(const torch::optim::Optimizer::LossClosure& closure);
 
  private:
-  [[nodiscard]] virtual const torch::optim::Optimizer& optimizer() const noexcept = 0;
+  struct Early {
+    std::size_t group = 0;
+    std::size_t index = 0;  // in the group
+    bool updated = false;
+  };
 
+  [[nodiscard]] virtual const torch::optim::Optimizer& optimizer() const noexcept = 0;
+  // The parameters [from, to) of the group, those that are due.
+  virtual void update(std::size_t group, std::size_t from, std::size_t to) = 0;
+
+  // Of all parameters from the first early update on, until step(); else empty.
+  std::unordered_map<const void*, Early> early_;
   std::shared_ptr<StepLauncher> launcher_;
   double gradient_scale_ = 1;
   const float* skip_ = nullptr;

@@ -25,6 +25,7 @@ class FusedSGD : public torch::optim::SGD, public FusedOptimizer {
 
  private:
   [[nodiscard]] const torch::optim::Optimizer& optimizer() const noexcept override { return *this; }
+  void update(std::size_t group, std::size_t from, std::size_t to) override;
 
   std::vector<at::Tensor> begun_;  // weights whose momenta began in the last step()
 };

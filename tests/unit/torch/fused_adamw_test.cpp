@@ -83,6 +83,11 @@ TEST(FusedAdamW, RefusesWhatItDoesNotHave) {
   EXPECT_THROW(kolo::FusedAdamW({a}, AdamWOptions(0.1)).step(), kolo::UsageError);
 }
 
+TEST(FusedAdamW, EarlyUpdatesAreLeftOutOfTheStep) {
+  kolo::test::expect_early_updates_are_left_out_of_the_step<kolo::FusedAdamW>(AdamWOptions(1e-2));
+  kolo::test::expect_forgotten_updates_are_made_again<kolo::FusedAdamW>(AdamWOptions(1e-2));
+}
+
 TEST(FusedAdamW, WritesAreSeenByAutograd) {
   kolo::test::expect_writes_are_seen_by_autograd<kolo::FusedAdamW>(AdamWOptions(0.1));
 }

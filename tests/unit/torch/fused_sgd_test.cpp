@@ -92,6 +92,12 @@ TEST(FusedSGD, StateIsSavedAndLoadsIntoTorchsOwn) {
   EXPECT_DOUBLE_EQ(static_cast<SGDOptions&>(plain.param_groups()[0].options()).lr(), 0.1);
 }
 
+TEST(FusedSGD, EarlyUpdatesAreLeftOutOfTheStep) {
+  kolo::test::expect_early_updates_are_left_out_of_the_step<kolo::FusedSGD>(
+      SGDOptions(0.1).momentum(0.9).weight_decay(1e-2));
+  kolo::test::expect_forgotten_updates_are_made_again<kolo::FusedSGD>(SGDOptions(0.1).momentum(0.9).weight_decay(1e-2));
+}
+
 TEST(FusedSGD, WritesAreSeenByAutograd) {
   kolo::test::expect_writes_are_seen_by_autograd<kolo::FusedSGD>(SGDOptions(0.1));
 }

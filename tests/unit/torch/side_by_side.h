@@ -45,6 +45,49 @@ double difference(const Options& options, at::ScalarType type, int steps) {
   return worst;
 }
 
+// Two of a kind, one of which is told some parameters before its steps, in any order.
+template <class Optimizer, class Options>
+void expect_early_updates_are_left_out_of_the_step(const Options& options) {
+  auto early = make_parameters(torch::kFloat32);
+  auto late = make_parameters(torch::kFloat32);
+  Optimizer some({early[0], early[1]}, options), all({late[0], late[1]}, options);
+  some.add_param_group(torch::optim::OptimizerParamGroup({early[2], early[3]}));
+  all.add_param_group(torch::optim::OptimizerParamGroup({late[2], late[3]}));
+  for (int step = 0; step < 4; ++step) {
+    for (std::size_t i = 0; i < early.size(); ++i) {
+      const bool missing = step == 2 && i == 1;
+      late[i].mutable_grad() = missing ? at::Tensor() : torch::randn_like(late[i]);
+      early[i].mutable_grad() = missing ? at::Tensor() : late[i].grad().clone();
+    }
+    const auto before = early[3].clone();
+    if (step != 1) some.update_early(early[3]);
+    EXPECT_NE(torch::equal(early[3], before), step != 1);
+    some.update_early(early[1]);
+    some.update_early(early[1]);                                              // once is enough
+    some.update_early(torch::ones({3}));                                      // a stranger
+    if (step == 3) some.update_early(early[0]), some.update_early(early[2]);  // nothing is left for the step
+    some.step();
+    all.step();
+    for (std::size_t i = 0; i < early.size(); ++i) EXPECT_TRUE(torch::equal(early[i], late[i])) << step << ' ' << i;
+  }
+}
+
+// An early update that was forgotten is one more update.
+template <class Optimizer, class Options>
+void expect_forgotten_updates_are_made_again(const Options& options) {
+  at::Tensor a = torch::ones({4}), b = torch::ones({4});
+  Optimizer one({a}, options), two({b}, options);
+  a.mutable_grad() = torch::ones({4});
+  b.mutable_grad() = torch::ones({4});
+  one.update_early(a);
+  one.forget_early();
+  one.step();
+  two.step();
+  EXPECT_FALSE(torch::equal(a, b));
+  two.step();
+  EXPECT_TRUE(torch::equal(a, b));
+}
+
 template <class Optimizer, class Options>
 void expect_writes_are_seen_by_autograd(const Options& options) {
   at::Tensor a = torch::ones({4}).requires_grad_(true);
