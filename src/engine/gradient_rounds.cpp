@@ -82,11 +82,23 @@ void GradientRounds::check_contribution(std::size_t index, const Contribution& c
     throw UsageError("the gradient of '" + table_[index].name + "' comes with a stream of " +
                      place_text(contribution.ready.device) + ", and is said to be on " + place_text(expected));
   }
+  refuse_capture("the gradient of '" + table_[index].name + "' comes in", contribution.ready);
   if (contributions_[index].data != nullptr) {
     throw UsageError("the gradient of '" + table_[index].name +
                      "' was already contributed in this round; accumulate several backward passes under no_sync(), or "
                      "call step() after each");
   }
+}
+
+// A graph would repeat what the device does in this round without what the hosts agree on in each.
+void GradientRounds::refuse_capture(const std::string& what, Stream stream) const {
+  if (stream.on_host() || host_.lane() == nullptr || (frozen_ && frozen_->solo)) return;
+  if (!host_.lane()->is_captured(stream)) return;
+  throw UsageError(
+      what +
+      " a stream that is being captured into a CUDA graph: the hosts of all ranks take part in every round, "
+      "and a graph has no host in it. Capture forward and backward under no_sync(), and call step() after "
+      "the graph has been launched");
 }
 
 void GradientRounds::contribute(std::size_t index, const void* data, Stream ready) {
@@ -280,6 +292,7 @@ bool GradientRounds::dropped() const {
 
 void GradientRounds::finish(Stream user, const OnReduced& reduced) {
   const telemetry::Range range("kolo: finish round", round_);
+  if (failure_.empty()) refuse_capture("a round is to be finished in", user);
   owner_.store(std::this_thread::get_id());
   close_round();
   bool negotiated = !frozen_;

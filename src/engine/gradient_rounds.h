@@ -147,6 +147,7 @@ class GradientRounds final : public GradientReducer {
     Stream ready;
   };
   void check_contribution(std::size_t index, const Contribution& contribution);
+  void refuse_capture(const std::string& what, Stream stream) const;
   void add(std::size_t index, Contribution contribution, std::byte* place);
   [[nodiscard]] std::unique_ptr<Bucket> make_bucket(const PlannedBucket& plan, std::unique_ptr<RegisteredBuffer> memory,
                                                     RegisteredBuffer* home);

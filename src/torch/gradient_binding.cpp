@@ -250,7 +250,7 @@ void GradientBinding::finish(const GradientReducer::OnReduced& reduced) {
   try {
     reducer_->finish(reader_.has_value() ? to_stream(*reader_) : Stream{}, reduced);
   } catch (...) {
-    end_round(End::given_up);
+    if (reducer_->round() != round_) end_round(End::given_up);  // else it is still open, and nothing was sent
     throw;
   }
   offer_memory();

@@ -200,6 +200,32 @@ TEST_P(DeviceFailures, GradientsOnTheHostOfOneRankAndOnTheDeviceOfAnotherAreAMis
   });
 }
 
+TEST_P(DeviceFailures, AStreamThatIsBeingCapturedIsRefusedAndTheRoundGoesOn) {
+  DeviceWorld world(ranks(2));
+  world.run([&](Context& context) {
+    Trainer trainer(world, context);
+    trainer.step(1);
+    trainer.synchronize();
+    const auto refused = [&](const std::function<void()>& call) {
+      world.device().set_capturing(trainer.model.user().handle, true);
+      try {
+        call();
+        ADD_FAILURE() << "a graph was made of a round";
+      } catch (const UsageError& error) {
+        EXPECT_THAT(error.what(), testing::HasSubstr("CUDA graph"));
+      }
+      world.device().set_capturing(trainer.model.user().handle, false);
+    };
+    refused([&] { trainer.reducer->contribute(0, trainer.model.data(0), trainer.model.backward()); });
+    trainer.backward(3);
+    refused([&] { trainer.reducer->finish(trainer.model.user()); });
+    trainer.reducer->finish(trainer.model.user());
+    const auto found = trainer.model.use(trainer.reducer->gradient(1));
+    trainer.synchronize();
+    EXPECT_EQ(far_from(3, *found), 0);
+  });
+}
+
 TEST_P(DeviceFailures, AStreamOfTheHostIsNoStreamOfTheDevice) {
   DeviceWorld world(ranks(1));
   world.run([&](Context& context) {
