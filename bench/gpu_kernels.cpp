@@ -6,6 +6,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <cstdlib>
+#include <limits>
 #include <numeric>
 #include <stdexcept>
 
@@ -15,8 +16,10 @@
 #include "kernels/accumulate.h"
 #include "kernels/adamw.h"
 #include "kernels/device_image.h"
+#include "kernels/find_nonfinite.h"
 #include "kernels/images.h"
 #include "kernels/pack.h"
+#include "kernels/scale.h"
 #include "kernels/sgd.h"
 #include "kolo/context.h"
 #include "kolo/torch/cuda.h"
@@ -112,7 +115,11 @@ class Bench {
     add_copies();
     add_packing(device, at::kFloat, DType::f32, "f32");
     add_packing(device, at::kBFloat16, DType::bf16, "bf16");
+    add_packing(device, at::kHalf, DType::f16, "f16");
     add_accumulation();
+    add_scaling(at::kFloat, DType::f32, "f32");
+    add_scaling(at::kBFloat16, DType::bf16, "bf16");
+    add_search(device);
     add_sgd(device);
     add_adamw(device);
     add_images();
@@ -183,6 +190,49 @@ class Bench {
     add("accumulate", "kolo", 12 * static_cast<double>(count), in_kolo, renew);
     add(
         "accumulate", "torch's add_", 12 * static_cast<double>(count), [=] { sum.add_(addend); }, renew);
+  }
+
+  // An average after a sum, of as many elements as the gradients are: each is read and written.
+  void add_scaling(at::ScalarType type, DType kolo_type, const std::string& name) {
+    const auto count = static_cast<std::int64_t>(total(resnet50_elements()));
+    const at::Tensor data = at::rand({count}, options_.dtype(type)), expected = data.mul(0.5);
+    const auto in_kolo = [=, this](double factor) {
+      kernels::scale(image_, {data.mutable_data_ptr(), static_cast<std::size_t>(count), kolo_type, factor}, stream_);
+    };
+    in_kolo(0.5);
+    expect_equal({data}, {expected}, 0, "scale " + name);
+    const double bytes = 2 * static_cast<double>(size_of(kolo_type)) * static_cast<double>(count);
+    const auto renew = [=] { data.fill_(1); };
+    add(
+        "scale " + name, "kolo", bytes, [=] { in_kolo(0.5); }, renew);
+    add(
+        "scale " + name, "torch's mul_", bytes, [=] { data.mul_(0.5); }, renew);
+  }
+
+  // A GradScaler's look at the gradients. Torch's own look multiplies them as well, and so writes them.
+  void add_search(const c10::Device& device) {
+    const auto set = std::make_shared<Gradients50>(device, at::kFloat);
+    const auto table = std::make_shared<kernels::TensorTable>(runtime_, device.index(), set->places);
+    const at::Tensor flag = at::zeros({1}, options_), one = at::ones({1}, options_);
+    const auto in_kolo = [=, this] {
+      kernels::find_nonfinite({image_, *table, addresses_of(set->tensors), 1, stream_}, flag.mutable_data_ptr<float>());
+    };
+    const auto in_torch = [=] {
+      at::Tensor found = flag;
+      at::_amp_foreach_non_finite_check_and_unscale_(set->tensors, found, one);
+    };
+    in_kolo();
+    if (flag.item<float>() != 0) throw std::runtime_error("find_nonfinite: found what is not there");
+    at::Tensor& last = set->tensors.back();
+    last.view({-1})[last.numel() - 1].fill_(std::numeric_limits<double>::infinity());
+    in_kolo();
+    if (flag.item<float>() != 1) throw std::runtime_error("find_nonfinite: did not find what is there");
+    last.fill_(1);
+    flag.zero_();
+    const double elements = total(set->elements);
+    const auto renew = [=] { at::_foreach_neg_(set->tensors); };
+    add("find_nonfinite", "kolo", 4 * elements, in_kolo, renew);
+    add("find_nonfinite", "torch's check and unscale", 8 * elements, in_torch, renew);
   }
 
   // As FusedSGD has it on a device: 20 bytes an element, for both.

@@ -87,7 +87,7 @@ def tests(layout):
 
 
 def benchmarks(layout, options):
-    yield Part("bench_kernels", "pack, unpack, SGD and images against the rate of a copy and torch's own",
+    yield Part("bench_kernels", "each kernel against the rate of a copy and torch's own",
                [layout.program("gpu_kernels"), "100"], 120, with_libraries(layout), figures=True)
     yield Part("bench_launches", "what kolo adds to a step, counted", [layout.program("gpu_launches")], 120,
                with_libraries(layout), figures=True)

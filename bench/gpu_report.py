@@ -37,7 +37,7 @@ def ratio(what, kolo, other, goal):
 
 
 def kernel_figures(records):
-    for what in ("pack f32", "unpack f32", "pack bf16", "unpack bf16"):
+    for what in ("pack f32", "unpack f32", "pack bf16", "unpack bf16", "pack f16", "unpack f16"):
         kolo = one(records, what=what, way="kolo")
         if kolo is None:
             continue
@@ -49,6 +49,8 @@ def kernel_figures(records):
                 yield ratio(what, kolo, other, 1.0)
     for what, ours, way, goal in (("sgd", "kolo", "torch's fused", 1.0), ("adamw", "kolo", "torch's fused", 1.0),
                                   ("accumulate", "kolo", "torch's add_", None),
+                                  ("scale f32", "kolo", "torch's mul_", None), ("scale bf16", "kolo", "torch's mul_", None),
+                                  ("find_nonfinite", "kolo", "torch's check and unscale", None),
                                   ("images", "kolo, with flips", "torch, without", None)):
         kolo, other = one(records, what=what, way=ours), one(records, what=what, way=way)
         if kolo and other:

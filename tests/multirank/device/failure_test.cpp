@@ -139,6 +139,72 @@ TEST_P(DeviceFailures, ResultsMayBeReadBesideARoundThatFails) {
   });
 }
 
+// What was contributed may be used again in finish()'s stream, also where finish() has thrown: a bucket that had left
+// is being packed from there.
+TEST_P(DeviceFailures, MemoryOfARoundThatHasFailedIsUsedAgainInTheUsersStream) {
+  auto options = ranks(2);
+  options.config.bucket_bytes = 4096;
+  DeviceWorld world(options);
+  world.run([&](Context& context) {
+    DeviceModel model(world, context.rank(), {100, 3000, 7}, true);
+    auto reducer = context.engine().make_reducer(model.table(), model.options());
+    const auto backward = [&](std::size_t count) {
+      model.begin_backward();
+      for (std::size_t index = 0; index < count; ++index) {
+        model.make(index, 1);
+        reducer->contribute(index, model.data(index), model.backward());
+      }
+    };
+    backward(3);
+    reducer->finish(model.user());
+    world.runtime()->api().stream_synchronize(model.user().handle);
+    context.communicator().barrier(20s);
+    if (context.rank() == 0) world.device().set_polls_order(false);
+    context.communicator().barrier(20s);
+    const auto train = [&] {
+      backward(context.rank() == 1 ? 2 : 3);
+      if (context.rank() == 1) throw std::runtime_error("a bad batch");
+      reducer->finish(model.user());
+    };
+    EXPECT_THROW(context.run(train), std::runtime_error);
+    if (context.rank() == 0) {
+      world.device().enqueue(model.user().handle,
+                             {.what = "whoever has the memory next",
+                              .ranges = {{const_cast<void*>(model.data(1)), 3000 * sizeof(float), Access::write}}});
+    }
+    for (const Stream stream : {model.backward(), model.user()}) {
+      world.runtime()->api().stream_synchronize(stream.handle);
+    }
+  });
+}
+
+// The reducer goes with the exception, and with it the memory of results that the program's stream is still to read.
+TEST_P(DeviceFailures, ResultsMayBeReadWhenAnExceptionHasTakenTheReducerAway) {
+  DeviceWorld world(ranks(2));
+  world.run([&](Context& context) {
+    Gate gate(world.device());
+    DeviceModel model(world, context.rank(), {100, 3000, 7}, false);
+    std::shared_ptr<std::vector<float>> found;
+    const auto train = [&] {
+      auto reducer = context.engine().make_reducer(model.table(), model.options());
+      for (std::size_t index = 0; index < 3; ++index) {
+        model.make(index, 2);
+        reducer->contribute(index, model.data(index), model.backward());
+      }
+      reducer->finish(model.user());
+      world.runtime()->api().stream_synchronize(model.user().handle);
+      gate.put_into(model.user());
+      found = model.use(reducer->gradient(1));
+      throw std::runtime_error("a bad batch");
+    };
+    EXPECT_THROW(context.run(train), std::runtime_error);
+    for (int i = 0; i < 200; ++i) context.engine().progress();
+    gate.open();
+    world.runtime()->api().stream_synchronize(model.user().handle);
+    EXPECT_EQ(far_from(2, *found), 0);
+  });
+}
+
 // The round has not quite begun on the rank whose device refuses: the others are told all the same.
 TEST_P(DeviceFailures, ADeviceThatRefusesWhenARoundBeginsIsAFailureOfThatRound) {
   DeviceWorld world(ranks(2));
