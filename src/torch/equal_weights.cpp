@@ -25,13 +25,30 @@ Work submit(Engine& engine, const std::string& name, RequestKind kind, const std
   return engine.submit(std::move(request));
 }
 
-// Of each tensor the fingerprint without its sign bit, then all of them negated: their maxima over the ranks are the
+// Of all that belongs to one parameter, and of how much that is.
+std::uint64_t fingerprint_of(const Compared& parameter) {
+  std::vector<std::uint64_t> each;
+  for (const at::Tensor& tensor : parameter.tensors) each.push_back(fingerprint(tensor));
+  if (each.size() == 1) return each.front();
+  return fingerprint(std::string_view(reinterpret_cast<const char*>(each.data()), each.size() * sizeof each.front()));
+}
+
+const char* advice(Occasion occasion) {
+  if (occasion == Occasion::failed_step) {
+    return "A step that failed has updated some on some ranks: call broadcast_parameters() and "
+           "broadcast_optimizer_state(), or load a checkpoint on all ranks";
+  }
+  return "Call broadcast_parameters() before the first step, or set DistributedOptions::compare_weights to false where "
+         "they are to differ";
+}
+
+// Of each parameter the fingerprint without its sign bit, then all of them negated: their maxima over the ranks are the
 // largest fingerprint and minus the smallest.
-Values both_ways(const NamedTensors& weights) {
+Values both_ways(const std::vector<Compared>& parameters) {
   Values values;
-  values.reserve(2 * weights.size());
-  for (const auto& [name, tensor] : weights) values.push_back(static_cast<std::int64_t>(fingerprint(tensor) >> 1));
-  for (std::size_t i = 0; i < weights.size(); ++i) values.push_back(-values[i]);
+  values.reserve(2 * parameters.size());
+  for (const auto& each : parameters) values.push_back(static_cast<std::int64_t>(fingerprint_of(each) >> 1));
+  for (std::size_t i = 0; i < parameters.size(); ++i) values.push_back(-values[i]);
   return values;
 }
 
@@ -52,15 +69,16 @@ std::string ranks_apart(std::span<const std::byte> gathered) {
 
 }  // namespace
 
-void require_equal_weights(Engine& engine, const std::string& name, const NamedTensors& weights) {
-  if (weights.empty() || engine.size() == 1) return;
-  const Values mine = both_ways(weights);
+void require_equal_weights(Engine& engine, const std::string& name, const std::vector<Compared>& parameters,
+                           Occasion occasion) {
+  if (parameters.empty() || engine.size() == 1) return;
+  const Values mine = both_ways(parameters);
   const auto largest = std::make_shared<Values>(mine);
   submit(engine, name, RequestKind::allreduce, largest).wait();
-  const auto differs = [&](std::size_t i) { return (*largest)[i] != -(*largest)[weights.size() + i]; };
+  const auto differs = [&](std::size_t i) { return (*largest)[i] != -(*largest)[parameters.size() + i]; };
   std::size_t count = 0;
   std::size_t first = 0;
-  for (std::size_t i = weights.size(); i-- > 0;) {
+  for (std::size_t i = parameters.size(); i-- > 0;) {
     if (differs(i)) {
       ++count;
       first = i;
@@ -69,11 +87,11 @@ void require_equal_weights(Engine& engine, const std::string& name, const NamedT
   if (count == 0) return;
   Work work = submit(engine, name, RequestKind::allgather, std::make_shared<Values>(1, mine[first]));
   work.wait();
-  throw MismatchError("the ranks do not have the same weights: parameter '" + weights[first].first + "' of " +
+  const std::string what = occasion == Occasion::failed_step ? "weights and optimizer state" : "weights";
+  throw MismatchError("the ranks do not have the same " + what + ": parameter '" + parameters[first].name + "' of " +
                       ranks_apart(work.result()) + " is not that of rank 0 (" + std::to_string(count) + " of " +
-                      std::to_string(weights.size()) +
-                      " parameters differ); no weight was updated. Call broadcast_parameters() before the first step, "
-                      "or set DistributedOptions::compare_weights to false where they are to differ");
+                      std::to_string(parameters.size()) + " parameters differ); no weight was updated. " +
+                      advice(occasion));
 }
 
 }  // namespace kolo

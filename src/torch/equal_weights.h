@@ -2,14 +2,24 @@
 // Whether all ranks train the same model. Averaged gradients keep equal weights equal; nothing makes unequal ones so,
 // and nothing but worse accuracy would show it.
 #include <string>
+#include <vector>
 
 #include "kolo/engine.h"
 #include "kolo/torch/distributed_optimizer.h"
 
 namespace kolo {
 
-// Compares what all ranks' tensors hold, by a fingerprint of each. Collective, under `name`; the lists must agree but
-// for the values. Throws MismatchError on all ranks, naming the first tensor that differs and the ranks.
-void require_equal_weights(Engine& engine, const std::string& name, const NamedTensors& weights);
+// A parameter, and what is to be the same beside its weight.
+struct Compared {
+  std::string name;
+  std::vector<at::Tensor> tensors;
+};
+
+enum class Occasion { beginning, failed_step };  // for the error's words
+
+// Compares what all ranks' tensors hold, by a fingerprint for each parameter. Collective, under `name`; the lists must
+// agree but for the tensors. Throws MismatchError on all ranks, naming the first parameter that differs and the ranks.
+void require_equal_weights(Engine& engine, const std::string& name, const std::vector<Compared>& parameters,
+                           Occasion occasion);
 
 }  // namespace kolo

@@ -4,7 +4,6 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
-#include <c10/util/ScopeExit.h>
 
 #include <cmath>
 #include <memory>
@@ -81,13 +80,13 @@ void check(const AdamWOptions& options, std::size_t group) {
 
 at::Tensor FusedAdamW::step(LossClosure closure) {
   const c10::NoGradGuard no_grad;
-  const auto end = c10::make_scope_exit([this] { forget_early(); });
   for (std::size_t group = 0; group < param_groups_.size(); ++group) check(options_of(param_groups_[group]), group);
   at::Tensor loss = loss_of(closure);
   counted_.clear();
   for (std::size_t group = 0; group < param_groups_.size(); ++group) {
     update(group, 0, param_groups_[group].params().size());
   }
+  forget_early();  // unless something has been thrown: then it is for the next try
   return loss;
 }
 
@@ -113,6 +112,13 @@ void FusedAdamW::update(std::size_t group, std::size_t from, std::size_t to) {
     update.add(i, {weight, weight.grad(), mine.exp_avg(), mine.exp_avg_sq()}, mine.step());
   }
   update.run();
+}
+
+std::vector<at::Tensor> FusedAdamW::kept_for(const at::Tensor& weight) const {
+  const auto found = state_.find(weight.unsafeGetTensorImpl());
+  if (found == state_.end() || found->second == nullptr) return {};
+  const auto& mine = static_cast<const AdamWParamState&>(*found->second);
+  return {mine.exp_avg(), mine.exp_avg_sq(), at::full({}, mine.step(), at::kLong)};
 }
 
 void FusedAdamW::undo() {

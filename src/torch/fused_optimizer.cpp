@@ -13,21 +13,27 @@ at::Tensor FusedOptimizer::loss_of(const torch::optim::Optimizer::LossClosure& c
   return closure();
 }
 
-void FusedOptimizer::update_early(const at::Tensor& weight) {
-  if (early_.empty()) {
-    const auto& groups = optimizer().param_groups();
-    for (std::size_t group = 0; group < groups.size(); ++group) {
-      for (std::size_t i = 0; i < groups[group].params().size(); ++i) {
-        early_.try_emplace(groups[group].params()[i].unsafeGetTensorImpl(), Early{group, i});
-      }
+void FusedOptimizer::find_places() {
+  std::unordered_map<const void*, Early*> by_storage;
+  const auto& groups = optimizer().param_groups();
+  for (std::size_t group = 0; group < groups.size(); ++group) {
+    for (std::size_t i = 0; i < groups[group].params().size(); ++i) {
+      const at::Tensor& weight = groups[group].params()[i];
+      Early& mine = early_.try_emplace(weight.unsafeGetTensorImpl(), Early{group, i}).first->second;
+      if (!weight.has_storage()) continue;
+      const auto [other, first] = by_storage.try_emplace(weight.storage().unsafeGetStorageImpl(), &mine);
+      if (!first) mine.alone = other->second->alone = false;
     }
   }
+}
+
+void FusedOptimizer::update_early(const at::Tensor& weight) {
+  if (early_.empty()) find_places();
   const auto found = early_.find(weight.unsafeGetTensorImpl());
-  if (found == early_.end() || !is_due(weight)) return;
+  if (found == early_.end() || !found->second.alone || !is_due(weight)) return;
   const c10::NoGradGuard no_grad;
-  auto& [group, index, updated] = found->second;
-  update(group, index, index + 1);
-  updated = true;
+  update(found->second.group, found->second.index, found->second.index + 1);
+  found->second.updated = true;
 }
 
 bool FusedOptimizer::is_due(const at::Tensor& weight) const {

@@ -1,9 +1,8 @@
 #include "kolo/torch/fused_sgd.h"
 
 #include <ATen/ops/_fused_sgd.h>
-#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
-#include <c10/util/ScopeExit.h>
 
 #include <memory>
 #include <utility>
@@ -67,12 +66,12 @@ class SgdRule final : public UpdateRule {
 
 at::Tensor FusedSGD::step(LossClosure closure) {
   const c10::NoGradGuard no_grad;
-  const auto end = c10::make_scope_exit([this] { forget_early(); });
   at::Tensor loss = loss_of(closure);
   begun_.clear();
   for (std::size_t group = 0; group < param_groups_.size(); ++group) {
     update(group, 0, param_groups_[group].params().size());
   }
+  forget_early();  // unless something has been thrown: then it is for the next try
   return loss;
 }
 
@@ -93,13 +92,19 @@ void FusedSGD::update(std::size_t group, std::size_t from, std::size_t to) {
     const bool first = state == nullptr;
     if (first) {
       auto fresh = std::make_unique<SGDParamState>();
-      fresh->momentum_buffer(at::empty_like(weight));
+      fresh->momentum_buffer(at::zeros_like(weight));
       state = std::move(fresh);
       begun_.push_back(weight);
     }
     update.add(i, {weight, weight.grad(), static_cast<SGDParamState&>(*state).momentum_buffer(), {}}, first ? 1 : 2);
   }
   update.run();
+}
+
+std::vector<at::Tensor> FusedSGD::kept_for(const at::Tensor& weight) const {
+  const auto found = state_.find(weight.unsafeGetTensorImpl());
+  if (found == state_.end() || found->second == nullptr) return {};
+  return {static_cast<const SGDParamState&>(*found->second).momentum_buffer()};
 }
 
 void FusedSGD::undo() {

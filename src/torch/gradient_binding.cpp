@@ -112,6 +112,7 @@ void GradientBinding::detach() {
     slot->rescue_kept();
   }
   take_launcher_back();
+  if (fused_ != nullptr) fused_->forget_early();
   reducer_.reset();
 }
 
@@ -189,7 +190,10 @@ void GradientBinding::end_round(End end) noexcept {
     slot->in_place = false;
     slot->published = false;
   }
-  failed_ |= end == End::given_up;
+  if (end == End::given_up) {
+    failed_ = true;
+    if (fused_ != nullptr) fused_->forget_early();
+  }
   began_ = false;
   contributed_.clear();
   spoiled_.clear();
@@ -339,11 +343,11 @@ void GradientBinding::close_round(Before before) {
   if (joined) {
     reduce_newcomers();
   }
+  compare_weights();
   for (const auto& slot : departed_) {
     GradientHook::remove(slot->parameter, slot->hook);
   }
   departed_.clear();
-  compare_weights();
   closed_ = true;
   if (update_error_) std::rethrow_exception(std::exchange(update_error_, nullptr));
 }
@@ -355,13 +359,23 @@ bool GradientBinding::must_compare_weights() const {
   return options_.compare_weights && compared_ != reducer_->generation();
 }
 
+// After a failure also what the optimizer keeps, which the weights may not show (a rate of 0), and of parameters that
+// have left the table since.
 void GradientBinding::compare_weights() {
   if (!must_compare_weights()) return;
-  NamedTensors weights;
-  for (const auto& slot : slots_) {
-    weights.emplace_back(slot->info.name, slot->parameter);
-  }
-  require_equal_weights(engine_, "weights of " + reducer_->name(), weights);
+  const bool failed = options_.overlap_update && failed_;
+  std::vector<Compared> all;
+  const auto add = [&](const Slots& slots) {
+    for (const auto& slot : slots) {
+      all.push_back({slot->info.name, {slot->parameter}});
+      if (!failed) continue;
+      for (auto& tensor : fused_->kept_for(slot->parameter)) all.back().tensors.push_back(std::move(tensor));
+    }
+  };
+  add(slots_);
+  if (failed) add(departed_);
+  require_equal_weights(engine_, "weights of " + reducer_->name(), all,
+                        failed ? Occasion::failed_step : Occasion::beginning);
   compared_ = reducer_->generation();
   failed_ = false;
 }

@@ -24,6 +24,10 @@ void check(const DistributedOptions& options, const torch::optim::Optimizer& opt
         std::string(options.shared_gradients ? "shared_gradients is for gradients" : "overlap_update is for weights") +
         " in the host's memory; parameters are on " + device->str());
   }
+  if (options.overlap_update && !options.compare_weights) {
+    throw UsageError(
+        "overlap_update needs compare_weights: after a step that fails ranks may have updated different weights");
+  }
   if (options.overlap_update && dynamic_cast<const FusedOptimizer*>(&optimizer) == nullptr) {
     throw UsageError("overlap_update is for kolo's own optimizers: take FusedSGD or FusedAdamW");
   }

@@ -57,9 +57,11 @@ class Recorder final : public torch::optim::SGD, public FusedOptimizer {
     return {};
   }
   void undo() override {}
+  [[nodiscard]] std::vector<at::Tensor> kept_for(const at::Tensor& /*weight*/) const override { return kept; }
 
   std::atomic<int> updates{0};
   std::function<void()> when_updating;
+  std::vector<at::Tensor> kept;
 
  private:
   [[nodiscard]] const torch::optim::Optimizer& optimizer() const noexcept override { return *this; }
@@ -124,6 +126,8 @@ struct Training {
   std::unique_ptr<DistributedOptimizer> optimizer;
 };
 
+using Pair = std::pair<double, double>;
+
 // Two ranks; each may look at the other's.
 void on_two(const std::function<void(Training&, const Training& first)>& body, const DistributedOptions& options = {}) {
   auto contexts = Context::create_local(2);
@@ -139,8 +143,6 @@ void on_two(const std::function<void(Training&, const Training& first)>& body, c
   });
 }
 
-using Pair = std::pair<double, double>;
-
 TEST(OverlapUpdate, AWeightIsUpdatedWhileAGradientIsStillComputedElsewhere) {
   on_two([](Training& r, const Training& first) {
     r.step();  // negotiated, and weights are compared behind it
@@ -153,42 +155,99 @@ TEST(OverlapUpdate, AWeightIsUpdatedWhileAGradientIsStillComputedElsewhere) {
   });
 }
 
-// Also where weights are not compared otherwise.
+// Rank 1 throws when rank 0 has updated a weight.
+void fail(Training& r, const Training& first, int updates) {
+  const auto train = [&] {
+    r.step([&] {
+      r.wait_for_update(first, updates);
+      if (r.other()) throw std::runtime_error("bad batch");
+    });
+  };
+  if (r.other()) {
+    EXPECT_THROW(r.context.run(train), std::runtime_error);
+  } else {
+    EXPECT_THROW(train(), PeerFailedError);
+  }
+  EXPECT_EQ(r.weights(), r.other() ? Pair(-0.75, -0.75) : Pair(-1.5, -0.75));
+}
+
+void expect_mismatch(Training& r, const std::string& words) {
+  const Pair before = r.weights();
+  try {
+    r.step();
+    ADD_FAILURE() << "ranks that differ go on";
+  } catch (const MismatchError& error) {
+    EXPECT_THAT(error.what(), HasSubstr(words));
+  }
+  EXPECT_EQ(r.weights(), before);
+}
+
 TEST(OverlapUpdate, AFailureThatPartedWeightsIsFoundByTheNextStepOnAllRanks) {
-  for (const bool compared : {true, false}) {
-    on_two(
-        [](Training& r, const Training& first) {
-          r.step();
-          const auto train = [&] {
-            r.step([&] {
-              r.wait_for_update(first, 3);
-              if (r.other()) throw std::runtime_error("bad batch");
-            });
-          };
-          if (r.other()) {
-            EXPECT_THROW(r.context.run(train), std::runtime_error);
-          } else {
-            EXPECT_THROW(train(), PeerFailedError);
-          }
-          const Pair left = r.other() ? Pair(-0.75, -0.75) : Pair(-1.5, -0.75);
-          EXPECT_EQ(r.weights(), left);
-          for (int again = 0; again < 2; ++again) {
-            try {
-              r.step();
-              ADD_FAILURE() << "ranks with different weights go on";
-            } catch (const MismatchError& error) {
-              EXPECT_THAT(error.what(), HasSubstr("'early' of rank 1"));
-            }
-            EXPECT_EQ(r.weights(), left);
-          }
-          broadcast_parameters(r.context, NamedTensors{{"early", r.early}, {"late", r.late}});
-          r.step();
-          EXPECT_EQ(r.weights(), Pair(-2.25, -1.5));
-          const int before = first.recorder->updates.load();
-          r.step([&] { r.wait_for_update(first, before + 1); });
-          EXPECT_EQ(r.weights(), Pair(-3, -2.25));
-        },
-        {.compare_weights = compared});
+  on_two([](Training& r, const Training& first) {
+    r.step();
+    fail(r, first, 3);
+    expect_mismatch(r, "'early' of rank 1");
+    expect_mismatch(r, "broadcast_optimizer_state()");
+    broadcast_parameters(r.context, NamedTensors{{"early", r.early}, {"late", r.late}});
+    r.step();
+    EXPECT_EQ(r.weights(), Pair(-2.25, -1.5));
+    const int before = first.recorder->updates.load();
+    r.step([&] { r.wait_for_update(first, before + 1); });
+    EXPECT_EQ(r.weights(), Pair(-3, -2.25));
+  });
+}
+
+TEST(OverlapUpdate, AFailureThatPartedOnlyWhatIsKeptIsFoundToo) {
+  on_two([](Training& r, const Training& first) {
+    r.step();
+    fail(r, first, 3);
+    broadcast_parameters(r.context, NamedTensors{{"early", r.early}, {"late", r.late}});
+    r.recorder->kept = {torch::full({3}, r.x())};
+    expect_mismatch(r, "optimizer state");
+    if (r.other()) r.recorder->kept.clear();
+    expect_mismatch(r, "optimizer state");
+    r.recorder->kept = {torch::ones({3})};
+    r.step();
+    EXPECT_EQ(r.weights(), Pair(-2.25, -1.5));
+  });
+}
+
+TEST(OverlapUpdate, AWeightThatIsFrozenAfterwardsIsComparedAllTheSame) {
+  on_two([](Training& r, const Training& first) {
+    r.step();
+    fail(r, first, 3);
+    r.early.set_requires_grad(false);
+    const auto step = [&] {
+      r.optimizer->zero_grad();
+      (r.late * r.x()).sum().backward();
+      r.optimizer->step();
+    };
+    EXPECT_THROW(step(), MismatchError);
+    EXPECT_THROW(step(), MismatchError);
+    {
+      const torch::NoGradGuard no_grad;
+      r.early.fill_(-1.5);
+    }
+    step();
+    EXPECT_EQ(r.weights(), Pair(-1.5, -1.5));
+  });
+}
+
+// Also by one that updates when all gradients are there.
+TEST(OverlapUpdate, AnOptimizerThatIsWrappedAgainLeavesNothingOut) {
+  for (const bool overlap : {false, true}) {
+    on_two([overlap](Training& r, const Training& first) {
+      r.step();
+      fail(r, first, 3);
+      r.optimizer.reset();
+      const NamedTensors parameters{{"early", r.early}, {"late", r.late}};
+      broadcast_parameters(r.context, parameters);
+      DistributedOptions options;
+      options.overlap_update = overlap;
+      r.optimizer = std::make_unique<DistributedOptimizer>(r.context, r.recorder, parameters, options);
+      r.step();
+      EXPECT_EQ(r.weights(), Pair(-2.25, -1.5));
+    });
   }
 }
 
@@ -281,6 +340,12 @@ TEST(OverlapUpdate, NeedsAnOptimizerOfKolosAndAllRanks) {
       EXPECT_THAT(error.what(), HasSubstr("FusedSGD"));
     }
     EXPECT_THROW(wrap(make_optimizer(Rule::fused_sgd, {weight}), rank == 0), MismatchError);
+    DistributedOptions unseen;
+    unseen.overlap_update = true;
+    unseen.compare_weights = false;
+    EXPECT_THROW(DistributedOptimizer(context, make_optimizer(Rule::fused_sgd, {weight}),
+                                      NamedTensors{{"weight", weight}}, unseen),
+                 UsageError);
   });
 }
 

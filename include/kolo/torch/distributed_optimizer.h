@@ -39,8 +39,9 @@ struct DistributedOptions {
   // step() updates each weight as soon as its gradient is reduced, while others are still on their way: the update
   // fills the wait for slower ranks and for the network, and the numbers are the same. For FusedSGD and FusedAdamW in
   // the host's memory, where step() closes the round (not after synchronize(), nor with a closure). What it costs: a
-  // step() that throws may have updated some weights, on each rank others. So the step() after a failure compares all
-  // weights, and throws MismatchError on all ranks until they are alike again (docs/errors.md).
+  // step() that throws may have updated some weights, on each rank others. So the first round after one that has failed
+  // compares all weights and what the optimizer keeps for them, and throws MismatchError on all ranks until they are
+  // alike again (docs/errors.md); which is why it needs compare_weights.
   bool overlap_update = false;
 };
 

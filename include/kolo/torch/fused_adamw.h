@@ -16,6 +16,7 @@ class FusedAdamW : public torch::optim::AdamW, public FusedOptimizer {
  public:
   using torch::optim::AdamW::AdamW;
   at::Tensor step(LossClosure closure = nullptr) override;
+  [[nodiscard]] std::vector<at::Tensor> kept_for(const at::Tensor& weight) const override;
   void undo() override;
 
  private:

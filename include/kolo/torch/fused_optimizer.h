@@ -7,6 +7,7 @@
 #include <memory>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "kolo/optimizer_step.h"
 
@@ -31,10 +32,13 @@ class FusedOptimizer {
   // step() throws UsageError where it has a tensor that the launcher does not take.
   void set_skip(const float* skip) noexcept { skip_ = skip; }
   // What the next step() does to `weight`, at once, with its gradient and its group's options as they are now; that
-  // step() leaves it out. In the host's memory. Nothing for a tensor that is not the optimizer's or has no gradient.
+  // step() leaves it out. In the host's memory. Nothing for a tensor that is not the optimizer's or has no gradient,
+  // nor where the order of updates matters: for one that is there twice, or whose storage is another's too.
   void update_early(const at::Tensor& weight);
   // There will be no such step(): the next one leaves nothing out.
   void forget_early() noexcept { early_.clear(); }
+  // What is kept for a weight from step to step; empty before its first one.
+  [[nodiscard]] virtual std::vector<at::Tensor> kept_for(const at::Tensor& weight) const = 0;
   // The device has left the last step() out: what it noted (first momenta, the number of steps) is taken back.
   virtual void undo() = 0;
   // As it was given. Values that it reads go before it.
@@ -54,8 +58,10 @@ class FusedOptimizer {
   struct Early {
     std::size_t group = 0;
     std::size_t index = 0;  // in the group
+    bool alone = true;      // its memory is no other's
     bool updated = false;
   };
+  void find_places();
 
   [[nodiscard]] virtual const torch::optim::Optimizer& optimizer() const noexcept = 0;
   // The parameters [from, to) of the group, those that are due.

@@ -21,6 +21,7 @@ class FusedSGD : public torch::optim::SGD, public FusedOptimizer {
  public:
   using torch::optim::SGD::SGD;
   at::Tensor step(LossClosure closure = nullptr) override;
+  [[nodiscard]] std::vector<at::Tensor> kept_for(const at::Tensor& weight) const override;
   void undo() override;
 
  private:

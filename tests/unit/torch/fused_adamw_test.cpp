@@ -88,6 +88,26 @@ TEST(FusedAdamW, EarlyUpdatesAreLeftOutOfTheStep) {
   kolo::test::expect_forgotten_updates_are_made_again<kolo::FusedAdamW>(AdamWOptions(1e-2));
 }
 
+TEST(FusedAdamW, AStepThatThrowsForgetsNoEarlyUpdate) {
+  at::Tensor a = torch::ones({4}), b = torch::ones({4});
+  kolo::FusedAdamW one({a}, AdamWOptions(0.1)), plain({b}, AdamWOptions(0.1));
+  one.add_param_group(torch::optim::OptimizerParamGroup({torch::ones({2})}));
+  a.mutable_grad() = torch::ones({4});
+  b.mutable_grad() = torch::ones({4});
+  one.update_early(a);
+  auto& options = static_cast<AdamWOptions&>(one.param_groups()[1].options());
+  options.amsgrad(true);
+  EXPECT_THROW(one.step(), kolo::UsageError);
+  options.amsgrad(false);
+  one.step();
+  plain.step();
+  EXPECT_TRUE(torch::equal(a, b));
+}
+
+TEST(FusedAdamW, WeightsThatShareMemoryAreNotUpdatedEarly) {
+  kolo::test::expect_weights_that_share_memory_are_not_updated_early<kolo::FusedAdamW>(AdamWOptions(1e-2));
+}
+
 TEST(FusedAdamW, WritesAreSeenByAutograd) {
   kolo::test::expect_writes_are_seen_by_autograd<kolo::FusedAdamW>(AdamWOptions(0.1));
 }

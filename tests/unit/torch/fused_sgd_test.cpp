@@ -98,6 +98,10 @@ TEST(FusedSGD, EarlyUpdatesAreLeftOutOfTheStep) {
   kolo::test::expect_forgotten_updates_are_made_again<kolo::FusedSGD>(SGDOptions(0.1).momentum(0.9).weight_decay(1e-2));
 }
 
+TEST(FusedSGD, WeightsThatShareMemoryAreNotUpdatedEarly) {
+  kolo::test::expect_weights_that_share_memory_are_not_updated_early<kolo::FusedSGD>(SGDOptions(0.1));
+}
+
 TEST(FusedSGD, WritesAreSeenByAutograd) {
   kolo::test::expect_writes_are_seen_by_autograd<kolo::FusedSGD>(SGDOptions(0.1));
 }

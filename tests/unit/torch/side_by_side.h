@@ -88,6 +88,20 @@ void expect_forgotten_updates_are_made_again(const Options& options) {
   EXPECT_TRUE(torch::equal(a, b));
 }
 
+// Their updates are not what they would be in another order.
+template <class Optimizer, class Options>
+void expect_weights_that_share_memory_are_not_updated_early(const Options& options) {
+  const at::Tensor base = torch::ones({10});
+  at::Tensor a = base.narrow(0, 0, 6), b = base.narrow(0, 4, 6), twice = torch::ones({4}), alone = torch::ones({4});
+  Optimizer optimizer({a, b, twice, alone, twice}, options);
+  for (auto* weight : {&a, &b, &twice, &alone}) {
+    weight->mutable_grad() = torch::ones_like(*weight);
+    optimizer.update_early(*weight);
+  }
+  EXPECT_TRUE(base.eq(1).all().template item<bool>() && twice.eq(1).all().template item<bool>());
+  EXPECT_FALSE(alone.eq(1).any().template item<bool>());
+}
+
 template <class Optimizer, class Options>
 void expect_writes_are_seen_by_autograd(const Options& options) {
   at::Tensor a = torch::ones({4}).requires_grad_(true);
