@@ -73,7 +73,7 @@ TableView TensorTable::with(std::span<void* const> addresses, Stream stream) {
 // All of it until the device has it, which a captured copy does not tell; later the addresses alone, at the end.
 void TensorTable::upload(std::span<void* const> addresses, Stream stream) {
   const cuda::DeviceGuard guard(*runtime_, device_);
-  const bool in_graph = capturing(stream);
+  const bool in_graph = cuda::is_captured(*runtime_, stream);
   const bool whole = !uploaded_;
   const std::size_t fixed = bytes_of(chunks_) + bytes_of(offsets_);
   const std::size_t bytes = address_bytes() + (whole ? fixed : 0);
@@ -114,12 +114,6 @@ TensorTable::Staging& TensorTable::staging_of_graph() {
   of_graphs_.push_back(std::move(spare_.back()));
   spare_.pop_back();
   return of_graphs_.back();
-}
-
-bool TensorTable::capturing(Stream stream) const {
-  int status = 0;
-  runtime_->check(runtime_->api().stream_is_capturing(stream.handle, &status), "cudaStreamIsCapturing");
-  return status != 0;
 }
 
 std::size_t TensorTable::pinned_bytes() const noexcept {

@@ -49,7 +49,6 @@ class TensorTable {
   [[nodiscard]] Staging make_staging(std::size_t bytes) const;
   [[nodiscard]] Staging& free_staging(std::size_t bytes);
   [[nodiscard]] Staging& staging_of_graph();
-  [[nodiscard]] bool capturing(Stream stream) const;
   void upload(std::span<void* const> addresses, Stream stream);
   [[nodiscard]] std::size_t address_bytes() const noexcept { return columns_ * tensors() * sizeof(void*); }
 

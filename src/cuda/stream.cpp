@@ -56,6 +56,12 @@ void Event::record(Stream stream) {
 
 bool Event::passed() const { return cuda::passed(*runtime_, runtime_->api().event_query(handle_), "cudaEventQuery"); }
 
+bool is_captured(const Runtime& runtime, Stream stream) {
+  int status = 0;
+  runtime.check(runtime.api().stream_is_capturing(stream.handle, &status), "cudaStreamIsCapturing");
+  return status != 0;
+}
+
 void wait_for(const Runtime& runtime, Stream later, const Event& earlier) {
   if (!earlier.recorded()) throw UsageError("a stream cannot wait for an event that was never recorded");
   const DeviceGuard guard(runtime, later.device);

@@ -36,6 +36,8 @@ class Event {
 // What is enqueued in `later` from now on waits for `earlier`; the host does not. UsageError for an event that was
 // never recorded: the device would take it for one that has passed.
 void wait_for(const Runtime& runtime, Stream later, const Event& earlier);
+// Whether what is enqueued in `stream` now goes into a CUDA graph and not to the device.
+[[nodiscard]] bool is_captured(const Runtime& runtime, Stream stream);
 
 // Events of one device, used again instead of made anew. Thread-safe.
 class EventPool {

@@ -82,12 +82,6 @@ bool Lane::has_one_reducer() const noexcept {
   return reducers_.size() <= 1;
 }
 
-bool Lane::is_captured(Stream stream) const {
-  int status = 0;
-  parts_.runtime->check(parts_.runtime->api().stream_is_capturing(stream.handle, &status), "cudaStreamIsCapturing");
-  return status != 0;
-}
-
 void Lane::order_after(Stream earlier) { events_.order(stream(), earlier); }
 
 void Lane::order_before(Stream later) noexcept {

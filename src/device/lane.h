@@ -67,8 +67,7 @@ class Lane {
   // For a thread that works for this lane only: its device becomes the thread's. The guards in what it calls would put
   // back the one that it began with, which makes a context there, of some hundred MB.
   void adopt_thread() const;
-  // Whether what is enqueued in `stream` now goes into a CUDA graph and not to the device.
-  [[nodiscard]] bool is_captured(Stream stream) const;
+  [[nodiscard]] bool is_captured(Stream stream) const { return cuda::is_captured(*parts_.runtime, stream); }
   // What is enqueued in the lane from now on comes after what is in `earlier` by now.
   void order_after(Stream earlier);
   // What is enqueued in `later` from now on comes after what is in the lane by now. A lost device has no order.

@@ -83,10 +83,7 @@ at::Tensor FusedAdamW::step(LossClosure closure) {
   for (std::size_t group = 0; group < param_groups_.size(); ++group) check(options_of(param_groups_[group]), group);
   at::Tensor loss = loss_of(closure);
   counted_.clear();
-  for (std::size_t group = 0; group < param_groups_.size(); ++group) {
-    update(group, 0, param_groups_[group].params().size());
-  }
-  forget_early();  // unless something has been thrown: then it is for the next try
+  update_all();
   return loss;
 }
 

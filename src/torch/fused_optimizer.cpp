@@ -36,6 +36,12 @@ void FusedOptimizer::update_early(const at::Tensor& weight) {
   found->second.updated = true;
 }
 
+void FusedOptimizer::update_all() {
+  const auto& groups = optimizer().param_groups();
+  for (std::size_t group = 0; group < groups.size(); ++group) update(group, 0, groups[group].params().size());
+  forget_early();  // unless something has been thrown: then it is for the next try
+}
+
 bool FusedOptimizer::is_due(const at::Tensor& weight) const {
   if (!weight.grad().defined()) return false;
   const auto found = early_.find(weight.unsafeGetTensorImpl());

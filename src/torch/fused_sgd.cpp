@@ -68,10 +68,7 @@ at::Tensor FusedSGD::step(LossClosure closure) {
   const c10::NoGradGuard no_grad;
   at::Tensor loss = loss_of(closure);
   begun_.clear();
-  for (std::size_t group = 0; group < param_groups_.size(); ++group) {
-    update(group, 0, param_groups_[group].params().size());
-  }
-  forget_early();  // unless something has been thrown: then it is for the next try
+  update_all();
   return loss;
 }
 

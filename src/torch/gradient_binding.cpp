@@ -191,7 +191,7 @@ void GradientBinding::end_round(End end) noexcept {
     slot->published = false;
   }
   if (end == End::given_up) {
-    failed_ = true;
+    failed_ = options_.overlap_update;
     if (fused_ != nullptr) fused_->forget_early();
   }
   began_ = false;
@@ -355,27 +355,25 @@ void GradientBinding::close_round(Before before) {
 // Once a plan: all ranks have a new one after the same round. And after a round that failed where others had been
 // updated early, on all ranks too.
 bool GradientBinding::must_compare_weights() const {
-  if (options_.overlap_update && failed_) return true;
-  return options_.compare_weights && compared_ != reducer_->generation();
+  return failed_ || (options_.compare_weights && compared_ != reducer_->generation());
 }
 
 // After a failure also what the optimizer keeps, which the weights may not show (a rate of 0), and of parameters that
 // have left the table since.
 void GradientBinding::compare_weights() {
   if (!must_compare_weights()) return;
-  const bool failed = options_.overlap_update && failed_;
   std::vector<Compared> all;
   const auto add = [&](const Slots& slots) {
     for (const auto& slot : slots) {
       all.push_back({slot->info.name, {slot->parameter}});
-      if (!failed) continue;
+      if (!failed_) continue;
       for (auto& tensor : fused_->kept_for(slot->parameter)) all.back().tensors.push_back(std::move(tensor));
     }
   };
   add(slots_);
-  if (failed) add(departed_);
+  if (failed_) add(departed_);
   require_equal_weights(engine_, "weights of " + reducer_->name(), all,
-                        failed ? Occasion::failed_step : Occasion::beginning);
+                        failed_ ? Occasion::failed_step : Occasion::beginning);
   compared_ = reducer_->generation();
   failed_ = false;
 }

@@ -1,10 +1,5 @@
 # Run by ctest with WAY=find_package or add_subdirectory: builds the program in consumer/ against this kolo, and runs it.
-function(run)
-  execute_process(COMMAND ${ARGN} RESULT_VARIABLE status)
-  if(NOT status EQUAL 0)
-    message(FATAL_ERROR "failed (${status}): ${ARGN}")
-  endif()
-endfunction()
+include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
 
 # Installed files name neither the source nor the build: they must work on another machine.
 function(check_relocatable prefix)

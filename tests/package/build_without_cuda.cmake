@@ -1,10 +1,5 @@
 # Run by ctest: builds kolo without device code, NCCL and LibTorch, and runs what is about devices there.
-function(run)
-  execute_process(COMMAND ${ARGN} RESULT_VARIABLE status)
-  if(NOT status EQUAL 0)
-    message(FATAL_ERROR "failed (${status}): ${ARGN}")
-  endif()
-endfunction()
+include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
 
 # Beside kolo's own build: see build_consumer.cmake.
 set(build ${KOLO_BUILD}-without_cuda)

@@ -49,6 +49,8 @@ class FusedOptimizer {
   [[nodiscard]] StepLauncher* launcher() const noexcept { return launcher_.get(); }
   [[nodiscard]] double gradient_scale() const noexcept { return gradient_scale_; }
   [[nodiscard]] const float* skip() const noexcept { return skip_; }
+  // What step() does: all that is due.
+  void update_all();
   // Whether step() has something to do for it: it has a gradient, and was not updated early.
   [[nodiscard]] bool is_due(const at::Tensor& weight) const;
   // What the closure of a step() returns, run with gradients; undefined where there is none.
