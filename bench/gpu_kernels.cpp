@@ -297,7 +297,7 @@ class Bench {
     set->mean = at::tensor({0.485F, 0.456F, 0.406F}, at::kFloat).to(options_.device());
     set->deviation = at::tensor({0.229F, 0.224F, 0.225F}, at::kFloat).to(options_.device());
     const auto in_kolo = [=, this] {
-      kernels::ImageBatch batch;
+      ImageBatch batch;
       batch.pixels = set->pixels.const_data_ptr<std::uint8_t>();
       batch.flips = set->flips.const_data_ptr<std::uint8_t>();
       batch.out = set->out.mutable_data_ptr();

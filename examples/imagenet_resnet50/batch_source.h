@@ -4,9 +4,11 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 
+#include "kolo/context.h"
 #include "kolo/data/loader.h"
 #include "kolo/types.h"
 #include "options.h"
@@ -39,9 +41,12 @@ class BatchSource {
 
 enum class Part { train, validation };
 
+// Images of a Batch from bytes [n, 3, s, s], where these are.
+using Normalise = std::function<at::Tensor(const at::Tensor& bytes)>;
+
 // Of batches on `device`. The validation images' source is null when a folder has no val/. Throws kolo::UsageError when
 // there are fewer images than a step takes.
-std::unique_ptr<BatchSource> make_source(const Options& options, const kolo::Placement& placement, Part part,
+std::unique_ptr<BatchSource> make_source(kolo::Context& context, const Options& options, Part part,
                                          const c10::Device& device);
 
 // The run [first, second) of `total` items that belongs to a rank.
@@ -51,7 +56,7 @@ std::int64_t training_steps(std::int64_t images, const Options& options, const k
 
 // In the host's memory, but for synthetic:device.
 std::unique_ptr<BatchSource> make_synthetic_source(const Options& options, const kolo::Placement& placement, Part part,
-                                                   const c10::Device& device);
+                                                   const c10::Device& device, Normalise normalise);
 std::unique_ptr<BatchSource> make_loader_source(const Options& options, const kolo::Placement& placement, Part part);
 
 }  // namespace imagenet

@@ -1,37 +1,16 @@
 #include "device_source.h"
 
-#include <ATen/Functions.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include <array>
 #include <utility>
 
 namespace imagenet {
-namespace {
 
-at::Tensor a_number_a_channel(const std::array<float, 3>& numbers) {
-  at::Tensor tensor = at::empty({1, 3, 1, 1}, at::kFloat);
-  for (std::size_t c = 0; c < 3; ++c) tensor.mutable_data_ptr<float>()[c] = 255 * numbers[c];
-  return tensor;
-}
-
-}  // namespace
-
-Normaliser::Normaliser(const c10::Device& device, at::MemoryFormat format) : format_(format) {
-  const kolo::data::TransformOptions normal;
-  mean_ = a_number_a_channel(normal.mean).to(device);
-  deviation_ = a_number_a_channel(normal.deviation).to(device);
-}
-
-at::Tensor Normaliser::operator()(const at::Tensor& bytes) const {
-  return bytes.to(at::kFloat).sub_(mean_).div_(deviation_).contiguous(format_);
-}
-
-DeviceSource::DeviceSource(std::unique_ptr<BatchSource> source, const c10::Device& device, at::MemoryFormat format)
+DeviceSource::DeviceSource(std::unique_ptr<BatchSource> source, const c10::Device& device, Normalise normalise)
     : source_(std::move(source)),
       device_(device),
-      normalise_(device, format),
+      normalise_(std::move(normalise)),
       copies_(c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device)),
       copied_(device.type()) {}
 

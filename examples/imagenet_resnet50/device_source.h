@@ -17,24 +17,12 @@
 
 namespace imagenet {
 
-// What the loader does on the host with each pixel.
-class Normaliser {
- public:
-  Normaliser(const c10::Device& device, at::MemoryFormat format);
-  // Of bytes [n, 3, s, s] on the device.
-  [[nodiscard]] at::Tensor operator()(const at::Tensor& bytes) const;
-
- private:
-  at::Tensor mean_, deviation_;  // a number a channel
-  at::MemoryFormat format_;
-};
-
 // What `source` has, on `device`. Images that are bytes travel as such, a quarter of the floats, and are normalised
 // there. Batches that are on the device already are handed on as they are. next() orders a batch behind its copy, for
 // the stream that is then current.
 class DeviceSource : public BatchSource {
  public:
-  DeviceSource(std::unique_ptr<BatchSource> source, const c10::Device& device, at::MemoryFormat format);
+  DeviceSource(std::unique_ptr<BatchSource> source, const c10::Device& device, Normalise normalise);
 
   [[nodiscard]] int classes() const override { return source_->classes(); }
   [[nodiscard]] std::int64_t steps() const override { return source_->steps(); }
@@ -48,7 +36,7 @@ class DeviceSource : public BatchSource {
 
   std::unique_ptr<BatchSource> source_;
   c10::Device device_;
-  Normaliser normalise_;
+  Normalise normalise_;
   c10::Stream copies_;
   c10::Event copied_;            // of the staged batch
   std::optional<Batch> staged_;  // on its way to the device

@@ -5,21 +5,24 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "batch_source.h"
 #include "device_source.h"
 #include "kolo/error.h"
+#include "kolo/torch/images.h"
 
 namespace imagenet {
 namespace {
 
 class SyntheticSource : public BatchSource {
  public:
-  SyntheticSource(const Options& options, const kolo::Placement& placement, Part part, const c10::Device& device)
+  SyntheticSource(const Options& options, const kolo::Placement& placement, Part part, const c10::Device& device,
+                  Normalise normalise)
       : classes_(options.classes),
         batch_(part == Part::train ? options.batch : options.val_batch),
-        channels_last_(options.channels_last),
+        normalise_(std::move(normalise)),
         for_device_(!device.is_cpu()) {
     if (part == Part::train) {
       images_ = training_steps(options.synthetic_images, options, placement) * batch_;
@@ -33,7 +36,7 @@ class SyntheticSource : public BatchSource {
     const int distinct = options.data_kind == DataKind::synthetic_device ? 1 : 4;
     for (int i = 0; i < distinct; ++i) pool_.push_back(make_bytes(options.image_size, generator));
     if (options.data_kind == DataKind::synthetic_device) {
-      pool_[0] = {normalise(pool_[0].images).to(device), pool_[0].labels.to(device)};
+      pool_[0] = {normalise_(pool_[0].images).to(device), pool_[0].labels.to(device)};
     }
   }
 
@@ -47,7 +50,7 @@ class SyntheticSource : public BatchSource {
     const std::int64_t count = std::min<std::int64_t>(batch_, images_ - next_ * batch_);
     batch.images = source.images.narrow(0, 0, count);
     batch.labels = source.labels.narrow(0, 0, count);
-    if (batch.images.scalar_type() == at::kByte && !for_device_) batch.images = normalise(batch.images);
+    if (batch.images.scalar_type() == at::kByte && !for_device_) batch.images = normalise_(batch.images);
     ++next_;
     return true;
   }
@@ -64,19 +67,9 @@ class SyntheticSource : public BatchSource {
     return {noise.add(tint.to(at::kByte).view({batch_, 1, 1, 3})).permute({0, 3, 1, 2}), labels};
   }
 
-  [[nodiscard]] at::Tensor normalise(const at::Tensor& bytes) const {
-    static const kolo::data::TransformOptions kNormal;
-    const auto format = channels_last_ ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
-    auto images = bytes.to(at::kFloat).contiguous(format);
-    for (int c = 0; c < 3; ++c) {
-      images.select(1, c).sub_(255 * kNormal.mean[c]).div_(255 * kNormal.deviation[c]);
-    }
-    return images;
-  }
-
   int classes_;
   std::int64_t batch_;
-  bool channels_last_;
+  Normalise normalise_;
   bool for_device_;
   std::int64_t images_ = 0;
   std::vector<Batch> pool_;
@@ -99,18 +92,21 @@ std::int64_t training_steps(std::int64_t images, const Options& options, const k
 }
 
 std::unique_ptr<BatchSource> make_synthetic_source(const Options& options, const kolo::Placement& placement, Part part,
-                                                   const c10::Device& device) {
-  return std::make_unique<SyntheticSource>(options, placement, part, device);
+                                                   const c10::Device& device, Normalise normalise) {
+  return std::make_unique<SyntheticSource>(options, placement, part, device, std::move(normalise));
 }
 
-std::unique_ptr<BatchSource> make_source(const Options& options, const kolo::Placement& placement, Part part,
+std::unique_ptr<BatchSource> make_source(kolo::Context& context, const Options& options, Part part,
                                          const c10::Device& device) {
-  const bool decodes = options.data_kind == DataKind::folder || options.data_kind == DataKind::synthetic_jpeg;
-  auto source =
-      decodes ? make_loader_source(options, placement, part) : make_synthetic_source(options, placement, part, device);
-  if (device.is_cpu() || source == nullptr) return source;
   const auto format = options.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
-  return std::make_unique<DeviceSource>(std::move(source), device, format);
+  const Normalise normalise = [&context, format](const at::Tensor& bytes) {
+    return kolo::normalize_images(context, bytes, {.format = format});
+  };
+  const bool decodes = options.data_kind == DataKind::folder || options.data_kind == DataKind::synthetic_jpeg;
+  auto source = decodes ? make_loader_source(options, context.placement(), part)
+                        : make_synthetic_source(options, context.placement(), part, device, normalise);
+  if (device.is_cpu() || source == nullptr) return source;
+  return std::make_unique<DeviceSource>(std::move(source), device, normalise);
 }
 
 }  // namespace imagenet

@@ -65,8 +65,8 @@ class Trainer {
         options_(options),
         reporter_(context.rank() == 0, options.json, !options.resume.empty()),
         compute_(make_compute(context, options)),
-        source_(make_source(options, context.placement(), Part::train, compute_.device)),
-        validation_(make_source(options, context.placement(), Part::validation, compute_.device)),
+        source_(make_source(context, options, Part::train, compute_.device)),
+        validation_(make_source(context, options, Part::validation, compute_.device)),
         schedule_(make_schedule(options, options.batch * context.size())),
         log_(context, reporter_, options.batch * context.size()) {
     if (options_.classes == 0) options_.classes = source_->classes();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kolo/gradient_reducer.h"
+#include "kolo/images.h"
 #include "kolo/optimizer_step.h"
 #include "kolo/stream.h"
 #include "kolo/types.h"
@@ -52,6 +53,11 @@ class Engine {
   // Optimizer steps on the device of this rank's gradients. Null where no reducer has needed a device yet. Must be
   // destroyed before the Context is shut down.
   virtual std::unique_ptr<StepLauncher> make_step_launcher() = 0;
+  // Enqueued in `stream`: out = pixel * (1 / (255 * deviation)) + (-mean / deviation) for each channel, every operation
+  // rounded to fp32, and then to the batch's dtype. False, and nothing done, where make_step_launcher() would be null,
+  // for a stream of another device, and in a build without device code. Throws UsageError for another dtype, and for a
+  // batch of more than 2^32 pixels.
+  virtual bool normalize_images(const ImageBatch& batch, Stream stream) = 0;
   // `error` has left training code: peers learn of it, and the round that this rank is in ends as failed on all ranks.
   // Of an error that all ranks have had (a mismatch, a withdrawn operation), only the latter. See Context::run.
   virtual void fail_round(const std::exception& error) noexcept = 0;

@@ -8,6 +8,7 @@
 #include "kolo/error.h"
 #include "kolo/gather_texts.h"
 #include "kolo/gradient_reducer.h"
+#include "kolo/images.h"
 #include "kolo/log.h"
 #include "kolo/optimizer_step.h"
 #include "kolo/stream.h"

@@ -33,6 +33,8 @@ class KernelImage {
     static_assert(std::is_trivially_copyable_v<Arguments> && sizeof(Arguments) <= 4096);
     launch_with(launch, &arguments, stream);
   }
+  // False in a build without device code.
+  [[nodiscard]] bool exists() const noexcept { return image_ != nullptr; }
   [[nodiscard]] const Runtime& runtime() const noexcept { return *runtime_; }
 
  private:

@@ -13,6 +13,7 @@
 #include "engine/ready_list.h"
 #include "engine/reducer_handle.h"
 #include "engine/signature.h"
+#include "kernels/images.h"
 #include "kolo/error.h"
 
 namespace kolo::engine {
@@ -310,6 +311,17 @@ std::unique_ptr<StepLauncher> EngineImpl::make_step_launcher() {
   if (lane_ == nullptr) return nullptr;
   return std::make_unique<device::DeviceStepLauncher>(
       *lane_, [this](std::shared_ptr<void> memory, Stream user) { retire(std::move(memory), user); });
+}
+
+bool EngineImpl::normalize_images(const ImageBatch& batch, Stream stream) {
+  device::Lane* lane = nullptr;
+  {
+    const std::scoped_lock lock(progress_lock_);
+    lane = lane_.get();
+  }
+  if (lane == nullptr || lane->device() != stream.device || !lane->kernels().exists()) return false;
+  kernels::normalize_images(lane->kernels(), batch, stream);
+  return true;
 }
 
 void EngineImpl::orphan(std::unique_ptr<GradientRounds> rounds) noexcept {

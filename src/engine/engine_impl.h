@@ -50,6 +50,7 @@ class EngineImpl final : public Engine,
   bool progress() override;
   std::unique_ptr<GradientReducer> make_reducer(std::vector<GradientInfo> table, ReducerOptions options) override;
   std::unique_ptr<StepLauncher> make_step_launcher() override;
+  bool normalize_images(const ImageBatch& batch, Stream stream) override;
   void fail_round(const std::exception& error) noexcept override;
   // Ends: what is listed is completed, what is pending fails, neighbours are told. Idempotent. Never throws.
   void stop() noexcept;

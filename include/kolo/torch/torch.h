@@ -7,4 +7,5 @@
 #include "kolo/torch/fused_optimizer.h"
 #include "kolo/torch/fused_sgd.h"
 #include "kolo/torch/grad_scaler.h"
+#include "kolo/torch/images.h"
 #include "kolo/torch/ops.h"
