@@ -18,11 +18,12 @@ using kolo::data::Dataset;
 class LoaderSource : public BatchSource {
  public:
   LoaderSource(std::shared_ptr<const Dataset> dataset, const Options& options, const kolo::Placement& placement,
-               Part part)
+               Part part, const c10::Device& device)
       : dataset_(std::move(dataset)),
         options_(options),
         placement_(placement),
         part_(part),
+        as_bytes_(!device.is_cpu()),
         batch_(part == Part::train ? options.batch : options.val_batch),
         loader_(dataset_, loader_options()) {
     if (part == Part::train) {
@@ -49,10 +50,17 @@ class LoaderSource : public BatchSource {
     const std::int64_t n = loaded->count, s = options_.image_size;
     // The tensors own the loaded batch, whose memory goes back to the loader when the last of them goes.
     const auto release = [loaded](void*) {};
-    auto* pixels = const_cast<float*>(loaded->images);
-    batch.images = options_.channels_last ? at::from_blob(pixels, {n, s, s, 3}, release).permute({0, 3, 1, 2})
-                                          : at::from_blob(pixels, {n, 3, s, s}, release);
-    batch.labels = at::from_blob(const_cast<std::int64_t*>(loaded->labels), {n}, release, at::kLong);
+    const auto view = [&](const void* pixels, const std::vector<std::int64_t>& sizes, at::ScalarType type) {
+      return at::from_blob(const_cast<void*>(pixels), sizes, release, type);
+    };
+    if (as_bytes_) {
+      batch.images = view(loaded->bytes, {n, s, s, 3}, at::kByte).permute({0, 3, 1, 2});
+    } else if (options_.channels_last) {
+      batch.images = view(loaded->images, {n, s, s, 3}, at::kFloat).permute({0, 3, 1, 2});
+    } else {
+      batch.images = view(loaded->images, {n, 3, s, s}, at::kFloat);
+    }
+    batch.labels = view(loaded->labels, {n}, at::kLong);
     return true;
   }
 
@@ -62,7 +70,9 @@ class LoaderSource : public BatchSource {
     const bool train = part_ == Part::train;
     o.transform.augment = train ? kolo::data::Augment::train : kolo::data::Augment::eval;
     o.transform.image_size = options_.image_size;
-    o.transform.layout = options_.channels_last ? kolo::data::Layout::nhwc : kolo::data::Layout::nchw;
+    const bool nhwc = options_.channels_last || as_bytes_;
+    o.transform.layout = nhwc ? kolo::data::Layout::nhwc : kolo::data::Layout::nchw;
+    o.transform.pixels = as_bytes_ ? kolo::data::PixelType::u8 : kolo::data::PixelType::f32;
     o.batch_size = batch_;
     o.workers = options_.workers;
     o.drop_last = train;
@@ -91,6 +101,7 @@ class LoaderSource : public BatchSource {
   Options options_;
   kolo::Placement placement_;
   Part part_;
+  bool as_bytes_;
   std::int64_t batch_;
   kolo::data::Loader loader_;
   std::int64_t steps_ = 0;
@@ -98,7 +109,8 @@ class LoaderSource : public BatchSource {
 
 }  // namespace
 
-std::unique_ptr<BatchSource> make_loader_source(const Options& options, const kolo::Placement& placement, Part part) {
+std::unique_ptr<BatchSource> make_loader_source(const Options& options, const kolo::Placement& placement, Part part,
+                                                const c10::Device& device) {
   std::shared_ptr<const Dataset> dataset;
   if (options.data_kind == DataKind::synthetic_jpeg) {
     kolo::data::SyntheticJpegOptions synthetic;
@@ -112,7 +124,7 @@ std::unique_ptr<BatchSource> make_loader_source(const Options& options, const ko
     if (part == Part::validation && !std::filesystem::is_directory(folder)) return nullptr;
     dataset = std::make_shared<kolo::data::ImageFolder>(folder);
   }
-  return std::make_unique<LoaderSource>(std::move(dataset), options, placement, part);
+  return std::make_unique<LoaderSource>(std::move(dataset), options, placement, part, device);
 }
 
 }  // namespace imagenet

@@ -103,7 +103,7 @@ std::unique_ptr<BatchSource> make_source(kolo::Context& context, const Options& 
     return kolo::normalize_images(context, bytes, {.format = format});
   };
   const bool decodes = options.data_kind == DataKind::folder || options.data_kind == DataKind::synthetic_jpeg;
-  auto source = decodes ? make_loader_source(options, context.placement(), part)
+  auto source = decodes ? make_loader_source(options, context.placement(), part, device)
                         : make_synthetic_source(options, context.placement(), part, device, normalise);
   if (device.is_cpu() || source == nullptr) return source;
   return std::make_unique<DeviceSource>(std::move(source), device, normalise);

@@ -17,23 +17,20 @@ constexpr int kLent = 2;                         // batches the caller may hold
 constexpr std::int64_t kMaxReplacements = 1000;  // in a row: then it is not a few broken files
 constexpr std::chrono::seconds kStopTimeout{10};
 
-std::size_t floats_of(const TransformOptions& transform) {
+std::size_t bytes_of(const TransformOptions& transform) {
   const auto size = static_cast<std::size_t>(transform.image_size);
-  return size * size * 3;
+  return size * size * 3 * (transform.pixels == PixelType::u8 ? 1 : sizeof(float));
 }
 
 // So that every batch, and with usual sizes every image, starts on a cache line.
-std::size_t padded(std::size_t floats) {
-  constexpr std::size_t kFloats = kAlignment / sizeof(float);
-  return (floats + kFloats - 1) / kFloats * kFloats;
-}
+std::size_t padded(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 }  // namespace
 
 LoaderState::LoaderState(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options)
     : dataset_(std::move(dataset)),
       options_(options),
-      image_floats_(floats_of(options.transform)),
+      image_bytes_(bytes_of(options.transform)),
       memory_(nullptr, std::free),
       slots_(static_cast<std::size_t>(options.prefetch + kLent)) {
   allocate();
@@ -41,13 +38,13 @@ LoaderState::LoaderState(std::shared_ptr<const Dataset> dataset, const LoaderOpt
 
 void LoaderState::allocate() {
   const auto batch = static_cast<std::size_t>(options_.batch_size);
-  const std::size_t slot_floats = padded(batch * image_floats_);
-  const std::size_t bytes = slot_floats * slots_.size() * sizeof(float);
-  memory_.reset(static_cast<float*>(std::aligned_alloc(kAlignment, bytes)));
+  const std::size_t slot_bytes = padded(batch * image_bytes_);
+  const std::size_t bytes = slot_bytes * slots_.size();
+  memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes)));
   if (!memory_) throw BackendError("no memory for " + std::to_string(slots_.size()) + " batches of the loader");
   std::memset(memory_.get(), 0, bytes);  // takes the page faults now
   for (std::size_t i = 0; i < slots_.size(); ++i) {
-    slots_[i].images = memory_.get() + i * slot_floats;
+    slots_[i].images = memory_.get() + i * slot_bytes;
     slots_[i].labels.resize(batch);
     slots_[i].indices.resize(batch);
     free_.push_back(&slots_[i]);
@@ -135,7 +132,7 @@ void LoaderState::run(SampleMaker& maker, const Task& task) {
 
 void LoaderState::make_sample(SampleMaker& maker, const Task& task) {
   const auto place = static_cast<std::size_t>(task.position);
-  float* image = task.slot->images + place * image_floats_;
+  std::byte* image = task.slot->images + place * image_bytes_;
   const std::int64_t attempts = std::min(dataset_->size(), kMaxReplacements);
   std::int64_t index = task.index;
   for (std::int64_t attempt = 0; attempt < attempts; ++attempt, index = (index + 1) % dataset_->size()) {
@@ -240,7 +237,12 @@ void LoaderState::throw_late() const {
 
 std::shared_ptr<const Batch> LoaderState::lend(Slot& slot) {
   close_gaps(slot);
-  slot.batch = {slot.images, slot.labels.data(), slot.indices.data(), slot.count, slot.number};
+  slot.batch = {nullptr, nullptr, slot.labels.data(), slot.indices.data(), slot.count, slot.number};
+  if (options_.transform.pixels == PixelType::u8) {
+    slot.batch.bytes = reinterpret_cast<const std::uint8_t*>(slot.images);
+  } else {
+    slot.batch.images = reinterpret_cast<const float*>(slot.images);
+  }
   return {&slot.batch, [self = shared_from_this(), &slot](const Batch*) { self->give_back(slot); }};
 }
 
@@ -250,7 +252,7 @@ void LoaderState::close_gaps(Slot& slot) const {
   for (std::size_t i = 0; i < static_cast<std::size_t>(slot.count); ++i) {
     if (slot.indices[i] < 0) continue;
     if (kept != i) {
-      std::memcpy(slot.images + kept * image_floats_, slot.images + i * image_floats_, image_floats_ * sizeof(float));
+      std::memcpy(slot.images + kept * image_bytes_, slot.images + i * image_bytes_, image_bytes_);
       slot.labels[kept] = slot.labels[i];
       slot.indices[kept] = slot.indices[i];
     }

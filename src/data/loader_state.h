@@ -35,7 +35,7 @@ class LoaderState : public std::enable_shared_from_this<LoaderState> {
 
  private:
   struct Slot {
-    float* images = nullptr;
+    std::byte* images = nullptr;
     std::vector<std::int64_t> labels;
     std::vector<std::int64_t> indices;  // -1: nothing there (BrokenSample::skip)
     std::int64_t first = 0;             // position of its first sample in the epoch
@@ -70,8 +70,8 @@ class LoaderState : public std::enable_shared_from_this<LoaderState> {
 
   const std::shared_ptr<const Dataset> dataset_;
   const LoaderOptions options_;
-  const std::size_t image_floats_;
-  std::unique_ptr<float, void (*)(void*)> memory_;
+  const std::size_t image_bytes_;
+  std::unique_ptr<std::byte, void (*)(void*)> memory_;
   std::vector<Slot> slots_;
   ReportBook book_;
   std::vector<std::thread> workers_;

@@ -1,6 +1,6 @@
 // Vertical first, one output row at a time, so that the scratch memory is one line:
 //
-//   input rows (bytes)  --weights y-->  line (floats, input width)  --weights x-->  output row, normalised
+//   input rows (bytes)  --weights y-->  line (floats, input width)  --weights x-->  output row, normalised or rounded
 #include "resample.h"
 
 #include <algorithm>
@@ -14,6 +14,31 @@ namespace {
 using Float4 = float __attribute__((vector_size(16)));
 
 constexpr float kByteRange = 255.0F;
+
+// What becomes of sums of bytes.
+template <class Pixel>
+class Finish {
+ public:
+  explicit Finish(const TransformOptions& options) {
+    for (std::size_t c = 0; c < 3; ++c) {
+      factor_[c] = 1.0F / (kByteRange * options.deviation[c]);
+      shift_[c] = -options.mean[c] / options.deviation[c];
+    }
+  }
+  [[nodiscard]] Float4 operator()(Float4 sum) const { return sum * factor_ + shift_; }
+
+ private:
+  Float4 factor_{};
+  Float4 shift_{};
+};
+
+// The weights of a sum are 1 together, but for rounding: it is in 0..255.
+template <>
+class Finish<std::uint8_t> {
+ public:
+  explicit Finish(const TransformOptions& /*options*/) {}
+  [[nodiscard]] Float4 operator()(Float4 sum) const { return sum + 0.5F; }
+};
 
 }  // namespace
 
@@ -71,15 +96,10 @@ void Resampler::add_rows(const Pixels& pixels, int output_row) {
   }
 }
 
-template <Layout layout>
-void Resampler::write_row(int left, int output_row, bool flip, float* image) const {
+template <Layout layout, class Pixel>
+void Resampler::write_row(int left, int output_row, bool flip, Pixel* image) const {
   const int size = options_.image_size;
-  Float4 factor{};
-  Float4 shift{};
-  for (std::size_t c = 0; c < 3; ++c) {
-    factor[c] = 1.0F / (kByteRange * options_.deviation[c]);
-    shift[c] = -options_.mean[c] / options_.deviation[c];
-  }
+  const Finish<Pixel> finish(options_);
   for (int x = 0; x < size; ++x) {
     const float* input = line_.data() + static_cast<std::size_t>(x_.first(x) - left) * 3;
     const float* weights = x_.weights(x);
@@ -89,19 +109,20 @@ void Resampler::write_row(int left, int output_row, bool flip, float* image) con
       std::memcpy(&value, input, sizeof(value));
       sum += weights[tap] * value;
     }
-    sum = sum * factor + shift;
+    sum = finish(sum);
     const std::size_t pixel = static_cast<std::size_t>(output_row) * static_cast<std::size_t>(size) +
                               static_cast<std::size_t>(flip ? size - 1 - x : x);
     if constexpr (layout == Layout::nhwc) {
-      for (std::size_t c = 0; c < 3; ++c) image[pixel * 3 + c] = sum[c];
+      for (std::size_t c = 0; c < 3; ++c) image[pixel * 3 + c] = static_cast<Pixel>(sum[c]);
     } else {
       const std::size_t plane = static_cast<std::size_t>(size) * static_cast<std::size_t>(size);
-      for (std::size_t c = 0; c < 3; ++c) image[c * plane + pixel] = sum[c];
+      for (std::size_t c = 0; c < 3; ++c) image[c * plane + pixel] = static_cast<Pixel>(sum[c]);
     }
   }
 }
 
-void Resampler::render(const Pixels& pixels, bool flip, float* image) {
+template <class Pixel>
+void Resampler::render_as(const Pixels& pixels, bool flip, Pixel* image) {
   const std::size_t needed = static_cast<std::size_t>(x_.end() - x_.begin()) * 3 + 1;  // Float4 reads one too many
   if (line_.size() < needed) line_.resize(needed);
   for (int row = 0; row < options_.image_size; ++row) {
@@ -111,6 +132,14 @@ void Resampler::render(const Pixels& pixels, bool flip, float* image) {
     } else {
       write_row<Layout::nchw>(x_.begin(), row, flip, image);
     }
+  }
+}
+
+void Resampler::render(const Pixels& pixels, bool flip, void* image) {
+  if (options_.pixels == PixelType::u8) {
+    render_as(pixels, flip, static_cast<std::uint8_t*>(image));
+  } else {
+    render_as(pixels, flip, static_cast<float*>(image));
   }
 }
 

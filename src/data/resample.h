@@ -30,18 +30,21 @@ class AxisWeights {
   int end_ = 0;
 };
 
-// Resizes, flips and normalises into one image of a batch. Keeps its scratch memory: one object per thread.
+// Resizes, flips and normalises (or rounds, see PixelType) into one image of a batch. Keeps its scratch memory: one
+// object per thread.
 class Resampler {
  public:
   explicit Resampler(const TransformOptions& options);
   // The pixels that render() will need for this crop.
   Window prepare(const Crop& crop);
-  void render(const Pixels& pixels, bool flip, float* image);
+  void render(const Pixels& pixels, bool flip, void* image);
 
  private:
   void add_rows(const Pixels& pixels, int output_row);
-  template <Layout layout>
-  void write_row(int left, int output_row, bool flip, float* image) const;
+  template <class Pixel>
+  void render_as(const Pixels& pixels, bool flip, Pixel* image);
+  template <Layout layout, class Pixel>
+  void write_row(int left, int output_row, bool flip, Pixel* image) const;
 
   TransformOptions options_;
   AxisWeights x_;

@@ -9,7 +9,7 @@ namespace kolo::data {
 SampleMaker::SampleMaker(const TransformOptions& options, std::uint64_t seed)
     : options_(options), seed_(seed), resampler_(options) {}
 
-std::string SampleMaker::make(const Dataset& dataset, std::int64_t index, std::uint64_t epoch, float* image) {
+std::string SampleMaker::make(const Dataset& dataset, std::int64_t index, std::uint64_t epoch, void* image) {
   const ImageHeader header = decoder_.open(dataset.bytes(index, file_));
   SampleRandom random(seed_, epoch, static_cast<std::uint64_t>(index));
   Crop crop = options_.augment == Augment::train ? random_crop(header.width, header.height, options_, random)

@@ -10,14 +10,15 @@
 
 namespace kolo::data {
 
-// Encoded bytes to one normalised image of a batch: everything a worker does for a sample. One object per thread.
+// Encoded bytes to one finished image of a batch: everything a worker does for a sample. One object per thread.
 class SampleMaker {
  public:
   SampleMaker(const TransformOptions& options, std::uint64_t seed);
 
-  // Writes image_size * image_size * 3 floats. Returns what the file was converted from, if it was (see ImageHeader).
-  // BrokenImage or the dataset's BackendError when there is no image to be had; `image` is then undefined.
-  std::string make(const Dataset& dataset, std::int64_t index, std::uint64_t epoch, float* image);
+  // Writes image_size * image_size * 3 pixels, floats or bytes. Returns what the file was converted from, if it was
+  // (see ImageHeader). BrokenImage or the dataset's BackendError when there is no image to be had; `image` is then
+  // undefined.
+  std::string make(const Dataset& dataset, std::int64_t index, std::uint64_t epoch, void* image);
 
  private:
   TransformOptions options_;

@@ -21,7 +21,9 @@ namespace kolo::data {
 
 // Views of one of the loader's buffers, which are allocated and touched once: a steady state takes no page faults.
 struct Batch {
-  const float* images = nullptr;  // count x image_size x image_size x 3, or count x 3 x ... (Layout); 64-byte aligned
+  // Count x image_size x image_size x 3, or count x 3 x ... (Layout); 64-byte aligned. One of them, by PixelType.
+  const float* images = nullptr;
+  const std::uint8_t* bytes = nullptr;
   const std::int64_t* labels = nullptr;
   const std::int64_t* indices = nullptr;  // in the dataset; a replacement's own index where a broken file was replaced
   std::int64_t count = 0;                 // <= LoaderOptions::batch_size; 0 is possible with BrokenSample::skip

@@ -9,19 +9,25 @@ enum class Augment : std::uint8_t {
   eval,   // shorter side to image_size * 256 / 224, then the centre crop
 };
 
-// Of a batch's floats: nhwc is what LibTorch calls channels_last.
+// Of a batch's images: nhwc is what LibTorch calls channels_last.
 enum class Layout : std::uint8_t { nhwc, nchw };
 
-// How an image becomes image_size x image_size x 3 floats. The defaults are the classic ImageNet recipe.
+// Of a batch's images: normalised floats; or bytes, each rounded to the nearest, for whoever normalises them where they
+// are used, as normalize_images() does (kolo/torch/images.h): a quarter of the memory, and of what is copied to a GPU.
+enum class PixelType : std::uint8_t { f32, u8 };
+
+// How an image becomes image_size x image_size x 3 numbers. The defaults are the classic ImageNet recipe.
 struct TransformOptions {
   Augment augment = Augment::train;
   int image_size = 224;
   Layout layout = Layout::nhwc;
+  PixelType pixels = PixelType::f32;
   double min_area = 0.08;  // of the random crop, relative to the image
   double max_area = 1.0;
   double min_aspect = 3.0 / 4.0;  // width / height
   double max_aspect = 4.0 / 3.0;
   double flip_probability = 0.5;
+  // Not of bytes.
   std::array<float, 3> mean{0.485F, 0.456F, 0.406F};  // of R, G, B in 0..1
   std::array<float, 3> deviation{0.229F, 0.224F, 0.225F};
 };

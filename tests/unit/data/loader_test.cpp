@@ -19,6 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using test::JpegKind;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
@@ -41,6 +42,7 @@ LoaderOptions small_options() {
 // Everything an epoch delivers.
 struct Epoch {
   std::vector<float> images;
+  std::vector<std::uint8_t> bytes;  // or these
   std::vector<std::int64_t> labels;
   std::vector<std::int64_t> indices;
   std::vector<std::int64_t> counts;
@@ -48,14 +50,20 @@ struct Epoch {
 };
 
 Epoch run_epoch(Loader& loader, std::int64_t epoch, std::vector<std::int64_t> indices,
-                std::size_t floats = 16 * 16 * 3) {
+                std::size_t pixels = 16 * 16 * 3) {
   loader.start_epoch(epoch, std::move(indices));
   Epoch all;
   while (const auto batch = loader.next()) {
     EXPECT_EQ(batch->number, static_cast<std::int64_t>(all.counts.size()));
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(batch->images) % 64, 0U);
+    EXPECT_EQ((reinterpret_cast<std::uintptr_t>(batch->images) | reinterpret_cast<std::uintptr_t>(batch->bytes)) % 64,
+              0U);
+    EXPECT_NE(batch->images == nullptr, batch->bytes == nullptr);
     const auto count = static_cast<std::size_t>(batch->count);
-    all.images.insert(all.images.end(), batch->images, batch->images + count * floats);
+    if (batch->images != nullptr) {
+      all.images.insert(all.images.end(), batch->images, batch->images + count * pixels);
+    } else {
+      all.bytes.insert(all.bytes.end(), batch->bytes, batch->bytes + count * pixels);
+    }
     all.labels.insert(all.labels.end(), batch->labels, batch->labels + count);
     all.indices.insert(all.indices.end(), batch->indices, batch->indices + count);
     all.counts.push_back(batch->count);
@@ -130,6 +138,42 @@ TEST(Loader, DropLastAndEmptyEpochs) {
   EXPECT_TRUE(run_epoch(loader, 0, {}).counts.empty());
   EXPECT_TRUE(run_epoch(loader, 0, {1, 2}).counts.empty());
   EXPECT_EQ(loader.next(), nullptr) << "stays at its end";
+}
+
+TEST(Loader, BytesAreTheFloatsRounded) {
+  LoaderOptions options = small_options();
+  TransformOptions& transform = options.transform;
+  for (const Layout layout : {Layout::nhwc, Layout::nchw}) {
+    for (const Augment augment : {Augment::train, Augment::eval}) {
+      transform.layout = layout;
+      transform.augment = augment;
+      transform.pixels = PixelType::f32;
+      Loader floats(jpegs(8), options);
+      transform.pixels = PixelType::u8;
+      Loader bytes(jpegs(8), options);
+      const Epoch a = run_epoch(floats, 1, range(8));
+      const Epoch b = run_epoch(bytes, 1, range(8));
+      EXPECT_TRUE(b.images.empty());
+      ASSERT_EQ(a.images.size(), b.bytes.size());
+      for (std::size_t i = 0; i < b.bytes.size(); ++i) {
+        const std::size_t c = layout == Layout::nhwc ? i % 3 : i / 256 % 3;
+        const float grey = (a.images[i] * transform.deviation[c] + transform.mean[c]) * 255;
+        ASSERT_NEAR(b.bytes[i], grey, 0.5005) << "number " << i;
+      }
+    }
+  }
+}
+
+// White stays white, whatever its weights add up to.
+TEST(Loader, BytesDoNotOverflow) {
+  const test::TemporaryFolder folder;
+  test::Rgb white = test::smooth_image(57, 43);
+  std::fill(white.bytes.begin(), white.bytes.end(), std::uint8_t{255});
+  folder.write("a/white.png", test::encode_png(white));
+  LoaderOptions options = small_options();
+  options.transform.pixels = PixelType::u8;
+  Loader loader(std::make_shared<ImageFolder>(folder.path()), options);
+  for (int epoch = 0; epoch < 20; ++epoch) EXPECT_THAT(run_epoch(loader, epoch, {0}).bytes, Each(255));
 }
 
 TEST(Loader, NhwcAndNchwHoldTheSamePicture) {
@@ -253,6 +297,18 @@ TEST_F(OddFiles, AreSkippedWhenEveryImageCountsOnce) {
   const Epoch alone = run_epoch(loader, 0, {5});
   EXPECT_TRUE(std::equal(alone.images.begin(), alone.images.end(), epoch.images.begin() + 2 * 768))
       << "images move together with their labels";
+}
+
+TEST_F(OddFiles, BytesMoveTogetherWithTheirLabels) {
+  LoaderOptions options = small_options();
+  options.transform.augment = Augment::eval;
+  options.transform.pixels = PixelType::u8;
+  options.broken = BrokenSample::skip;
+  Loader loader(dataset_, options);
+  const Epoch epoch = run_epoch(loader, 0, range(dataset_->size()));
+  const Epoch alone = run_epoch(loader, 0, {5});
+  ASSERT_EQ(alone.bytes.size(), 768U);
+  EXPECT_TRUE(std::equal(alone.bytes.begin(), alone.bytes.end(), epoch.bytes.begin() + 2 * 768));
 }
 
 TEST(Loader, NothingReadableAtAllIsAnErrorFromNextAndNotAHang) {
