@@ -1,13 +1,13 @@
 #include "kernels/images.h"
 
+#include <algorithm>
+
 #include "kernels/images_arguments.h"
 #include "kernels/launch_shape.h"
 #include "kolo/error.h"
 
 namespace kolo::kernels {
 namespace {
-
-constexpr float kByteRange = 255.0F;
 
 // All of them fit in 32 bits, and so does their product.
 void check(const ImageBatch& batch) {
@@ -39,10 +39,9 @@ void normalize_images(cuda::KernelImage& image, const ImageBatch& batch, Stream 
   arguments.width = static_cast<std::uint32_t>(batch.width);
   arguments.dtype = batch.dtype;
   arguments.channels_last = batch.layout == ImageLayout::nhwc;
-  for (std::size_t c = 0; c < 3; ++c) {
-    arguments.factor[c] = 1.0F / (kByteRange * batch.deviation[c]);
-    arguments.shift[c] = -batch.mean[c] / batch.deviation[c];
-  }
+  const ChannelTerms terms(batch.mean, batch.deviation);
+  std::copy(terms.factor.begin(), terms.factor.end(), arguments.factor);
+  std::copy(terms.shift.begin(), terms.shift.end(), arguments.shift);
   image.launch({"kolo_images", blocks, kThreads}, arguments, stream);
 }
 

@@ -6,9 +6,9 @@
 
 namespace kolo::kernels {
 
-// Enqueued in `stream`: out = pixel * (1 / (255 * deviation)) + (-mean / deviation) for each channel, every operation
-// rounded to fp32, and then to `dtype`. Full speed takes rows of a multiple of four pixels, and `pixels` and `out` on
-// addresses of allocations. Throws UsageError for another type, or a batch of more than 2^32 pixels.
+// Enqueued in `stream`: byte * factor + shift (ChannelTerms), every operation rounded to fp32, and then to `dtype`.
+// Full speed takes rows of a multiple of four pixels, and `pixels` and `out` on addresses of allocations. Throws
+// UsageError for another type, or a batch of more than 2^32 pixels.
 void normalize_images(cuda::KernelImage& image, const ImageBatch& batch, Stream stream);
 
 }  // namespace kolo::kernels

@@ -54,7 +54,8 @@ std::pair<std::int64_t, std::int64_t> shard(std::int64_t total, const kolo::Plac
 // Full batches on every rank. Throws kolo::UsageError when there is none.
 std::int64_t training_steps(std::int64_t images, const Options& options, const kolo::Placement& placement);
 
-// In the host's memory, but for synthetic:device. Bytes for another device.
+// In the host's memory, but for synthetic:device. Images that are made or decoded on the host are bytes where `device`
+// is not the CPU.
 std::unique_ptr<BatchSource> make_synthetic_source(const Options& options, const kolo::Placement& placement, Part part,
                                                    const c10::Device& device, Normalise normalise);
 std::unique_ptr<BatchSource> make_loader_source(const Options& options, const kolo::Placement& placement, Part part,

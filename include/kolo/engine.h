@@ -53,11 +53,13 @@ class Engine {
   // Optimizer steps on the device of this rank's gradients. Null where no reducer has needed a device yet. Must be
   // destroyed before the Context is shut down.
   virtual std::unique_ptr<StepLauncher> make_step_launcher() = 0;
-  // Enqueued in `stream`: out = pixel * (1 / (255 * deviation)) + (-mean / deviation) for each channel, every operation
-  // rounded to fp32, and then to the batch's dtype. False, and nothing done, where make_step_launcher() would be null,
-  // for a stream of another device, and in a build without device code. Throws UsageError for another dtype, and for a
-  // batch of more than 2^32 pixels.
-  virtual bool normalize_images(const ImageBatch& batch, Stream stream) = 0;
+  // Whether kolo's kernels can be launched on that device: not before make_step_launcher() would be for it, nor in a
+  // build without device code. Thread-safe, and takes no lock.
+  [[nodiscard]] virtual bool has_kernels(int device) const noexcept = 0;
+  // Enqueued in `stream`: the batch's bytes become byte * factor + shift (ChannelTerms), every operation rounded to
+  // fp32, and then to its dtype. REQUIRES: has_kernels(stream.device). Throws UsageError for a dtype that it does not
+  // name, and for 2^32 pixels. Thread-safe.
+  virtual void normalize_images(const ImageBatch& batch, Stream stream) = 0;
   // `error` has left training code: peers learn of it, and the round that this rank is in ends as failed on all ranks.
   // Of an error that all ranks have had (a mismatch, a withdrawn operation), only the latter. See Context::run.
   virtual void fail_round(const std::exception& error) noexcept = 0;

@@ -23,6 +23,7 @@ void check(const LoaderOptions& options) {
   require(transform.min_aspect > 0 && transform.min_aspect <= transform.max_aspect,
           "crop aspects must satisfy 0 < min_aspect <= max_aspect");
   require(transform.flip_probability >= 0 && transform.flip_probability <= 1, "flip_probability must be in 0..1");
+  if (transform.pixels == PixelType::u8) return;
   for (const float deviation : transform.deviation) require(deviation > 0, "deviations must be positive");
 }
 

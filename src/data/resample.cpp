@@ -13,16 +13,15 @@ namespace {
 // Four floats at once; the fourth is padding beside R, G and B.
 using Float4 = float __attribute__((vector_size(16)));
 
-constexpr float kByteRange = 255.0F;
-
 // What becomes of sums of bytes.
 template <class Pixel>
 class Finish {
  public:
   explicit Finish(const TransformOptions& options) {
+    const ChannelTerms terms(options.mean, options.deviation);
     for (std::size_t c = 0; c < 3; ++c) {
-      factor_[c] = 1.0F / (kByteRange * options.deviation[c]);
-      shift_[c] = -options.mean[c] / options.deviation[c];
+      factor_[c] = terms.factor[c];
+      shift_[c] = terms.shift[c];
     }
   }
   [[nodiscard]] Float4 operator()(Float4 sum) const { return sum * factor_ + shift_; }

@@ -304,6 +304,7 @@ void EngineImpl::need_lane(int device) {
   auto lane = parts_.make_lane(device);
   const std::scoped_lock lock(progress_lock_);
   lane_ = std::move(lane);
+  published_lane_.store(lane_.get(), std::memory_order_release);
 }
 
 std::unique_ptr<StepLauncher> EngineImpl::make_step_launcher() {
@@ -313,15 +314,13 @@ std::unique_ptr<StepLauncher> EngineImpl::make_step_launcher() {
       *lane_, [this](std::shared_ptr<void> memory, Stream user) { retire(std::move(memory), user); });
 }
 
-bool EngineImpl::normalize_images(const ImageBatch& batch, Stream stream) {
-  device::Lane* lane = nullptr;
-  {
-    const std::scoped_lock lock(progress_lock_);
-    lane = lane_.get();
-  }
-  if (lane == nullptr || lane->device() != stream.device || !lane->kernels().exists()) return false;
-  kernels::normalize_images(lane->kernels(), batch, stream);
-  return true;
+bool EngineImpl::has_kernels(int device) const noexcept {
+  device::Lane* const lane = published_lane_.load(std::memory_order_acquire);
+  return lane != nullptr && lane->device() == device && lane->kernels().exists();
+}
+
+void EngineImpl::normalize_images(const ImageBatch& batch, Stream stream) {
+  kernels::normalize_images(published_lane_.load(std::memory_order_acquire)->kernels(), batch, stream);
 }
 
 void EngineImpl::orphan(std::unique_ptr<GradientRounds> rounds) noexcept {

@@ -50,7 +50,8 @@ class EngineImpl final : public Engine,
   bool progress() override;
   std::unique_ptr<GradientReducer> make_reducer(std::vector<GradientInfo> table, ReducerOptions options) override;
   std::unique_ptr<StepLauncher> make_step_launcher() override;
-  bool normalize_images(const ImageBatch& batch, Stream stream) override;
+  [[nodiscard]] bool has_kernels(int device) const noexcept override;
+  void normalize_images(const ImageBatch& batch, Stream stream) override;
   void fail_round(const std::exception& error) noexcept override;
   // Ends: what is listed is completed, what is pending fails, neighbours are told. Idempotent. Never throws.
   void stop() noexcept;
@@ -212,7 +213,8 @@ class EngineImpl final : public Engine,
   std::atomic<std::chrono::steady_clock::rep> changed_place_{
       std::chrono::steady_clock::now().time_since_epoch().count()};  // when one of the waiters came or went
 
-  std::unique_ptr<device::Lane> lane_;  // made once, before the first reducer that needs it
+  std::unique_ptr<device::Lane> lane_;                   // made once, before the first reducer that needs it
+  std::atomic<device::Lane*> published_lane_ = nullptr;  // the same, for who must not wait for the lock
 
   std::atomic<std::thread::id> advancing_{};  // who is in advance()
   std::mutex progress_lock_;                  // guards everything from here on

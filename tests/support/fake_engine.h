@@ -142,7 +142,8 @@ class FakeEngine final : public Engine {
     return reducer;
   }
   std::unique_ptr<StepLauncher> make_step_launcher() override { return nullptr; }
-  bool normalize_images(const ImageBatch& /*batch*/, Stream /*stream*/) override { return false; }
+  bool has_kernels(int /*device*/) const noexcept override { return false; }
+  void normalize_images(const ImageBatch& /*batch*/, Stream /*stream*/) override {}
   void fail_round(const std::exception& error) noexcept override {
     log->failures.emplace_back(error.what());
     last->fail();

@@ -1,6 +1,7 @@
 #pragma once
-#include <array>
 #include <cstdint>
+
+#include "kolo/images.h"
 
 namespace kolo::data {
 
@@ -9,8 +10,7 @@ enum class Augment : std::uint8_t {
   eval,   // shorter side to image_size * 256 / 224, then the centre crop
 };
 
-// Of a batch's images: nhwc is what LibTorch calls channels_last.
-enum class Layout : std::uint8_t { nhwc, nchw };
+using Layout = ImageLayout;
 
 // Of a batch's images: normalised floats; or bytes, each rounded to the nearest, for whoever normalises them where they
 // are used, as normalize_images() does (kolo/torch/images.h): a quarter of the memory, and of what is copied to a GPU.
@@ -27,9 +27,9 @@ struct TransformOptions {
   double min_aspect = 3.0 / 4.0;  // width / height
   double max_aspect = 4.0 / 3.0;
   double flip_probability = 0.5;
-  // Not of bytes.
-  std::array<float, 3> mean{0.485F, 0.456F, 0.406F};  // of R, G, B in 0..1
-  std::array<float, 3> deviation{0.229F, 0.224F, 0.225F};
+  // Of floats. Bytes are normalised by who uses them, with numbers of his own.
+  ChannelNumbers mean = kImageNetMean;
+  ChannelNumbers deviation = kImageNetDeviation;
 };
 
 }  // namespace kolo::data

@@ -164,6 +164,16 @@ TEST(Loader, BytesAreTheFloatsRounded) {
   }
 }
 
+// They are for floats only: a user who normalises bytes has numbers of his own.
+TEST(Loader, DeviationsOfFloatsArePositive) {
+  LoaderOptions options = small_options();
+  options.transform.deviation = {1, 0, 1};
+  EXPECT_THROW(Loader(jpegs(4), options), UsageError);
+  options.transform.pixels = PixelType::u8;
+  Loader loader(jpegs(4), options);
+  EXPECT_EQ(run_epoch(loader, 0, range(4)).bytes.size(), 4U * 768);
+}
+
 // White stays white, whatever its weights add up to.
 TEST(Loader, BytesDoNotOverflow) {
   const test::TemporaryFolder folder;
