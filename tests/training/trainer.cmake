@@ -4,7 +4,7 @@ if(TARGET imagenet_trainer)
   kolo_test(trainer_schedule_test SOURCES trainer_schedule_test.cpp LINK imagenet_trainer LABELS training TORCH)
   kolo_test(trainer_model_test SOURCES trainer_model_test.cpp LINK imagenet_trainer LABELS training TORCH)
 
-  kolo_test(trainer_device_test SOURCES trainer_device_test.cpp LINK imagenet_trainer kolo_torch_device LABELS training
+  kolo_test(trainer_device_test SOURCES trainer_device_test.cpp trainer_source_test.cpp LINK imagenet_trainer kolo_torch_device LABELS training
     torch TORCH)
   if(KOLO_HAVE_MPI)
     kolo_test(trainer_amp_test SOURCES trainer_amp_test.cpp LINK imagenet_trainer MPI::MPI_CXX LABELS training torch
