@@ -294,8 +294,8 @@ class Bench {
     set->pixels = at::randint(256, {count, side, side, 3}, options_.dtype(at::kByte));
     set->flips = at::randint(2, {count}, options_.dtype(at::kByte));
     set->out = at::empty({count, side, side, 3}, options_.dtype(at::kBFloat16));
-    set->mean = at::tensor({0.485F, 0.456F, 0.406F}, at::kFloat).to(options_.device());
-    set->deviation = at::tensor({0.229F, 0.224F, 0.225F}, at::kFloat).to(options_.device());
+    set->mean = at::tensor(at::ArrayRef<float>(kImageNetMean)).to(options_.device());
+    set->deviation = at::tensor(at::ArrayRef<float>(kImageNetDeviation)).to(options_.device());
     const auto in_kolo = [=, this] {
       ImageBatch batch;
       batch.pixels = set->pixels.const_data_ptr<std::uint8_t>();
@@ -304,8 +304,8 @@ class Bench {
       batch.images = static_cast<std::size_t>(count);
       batch.height = batch.width = static_cast<std::size_t>(side);
       batch.dtype = DType::bf16;
-      batch.mean = {0.485F, 0.456F, 0.406F};
-      batch.deviation = {0.229F, 0.224F, 0.225F};
+      batch.mean = kImageNetMean;
+      batch.deviation = kImageNetDeviation;
       kernels::normalize_images(image_, batch, stream_);
     };
     const auto in_torch = [=] {

@@ -50,28 +50,29 @@ class LoaderSource : public BatchSource {
     const std::int64_t n = loaded->count, s = options_.image_size;
     // The tensors own the loaded batch, whose memory goes back to the loader when the last of them goes.
     const auto release = [loaded](void*) {};
-    const auto view = [&](const void* pixels, const std::vector<std::int64_t>& sizes, at::ScalarType type) {
-      return at::from_blob(const_cast<void*>(pixels), sizes, release, type);
+    const auto view = [&](const void* data, at::IntArrayRef sizes, at::ScalarType type) {
+      return at::from_blob(const_cast<void*>(data), sizes, release, type);
     };
-    if (as_bytes_) {
-      batch.images = view(loaded->bytes, {n, s, s, 3}, at::kByte).permute({0, 3, 1, 2});
-    } else if (options_.channels_last) {
-      batch.images = view(loaded->images, {n, s, s, 3}, at::kFloat).permute({0, 3, 1, 2});
-    } else {
-      batch.images = view(loaded->images, {n, 3, s, s}, at::kFloat);
-    }
+    const void* const pixels = as_bytes_ ? static_cast<const void*>(loaded->bytes) : loaded->images;
+    const auto type = as_bytes_ ? at::kByte : at::kFloat;
+    batch.images = layout() == kolo::data::Layout::nhwc ? view(pixels, {n, s, s, 3}, type).permute({0, 3, 1, 2})
+                                                        : view(pixels, {n, 3, s, s}, type);
     batch.labels = view(loaded->labels, {n}, at::kLong);
     return true;
   }
 
  private:
+  // Bytes are as they will be read (normalize_images), whatever becomes of them.
+  [[nodiscard]] kolo::data::Layout layout() const {
+    return options_.channels_last || as_bytes_ ? kolo::data::Layout::nhwc : kolo::data::Layout::nchw;
+  }
+
   [[nodiscard]] kolo::data::LoaderOptions loader_options() const {
     kolo::data::LoaderOptions o;
     const bool train = part_ == Part::train;
     o.transform.augment = train ? kolo::data::Augment::train : kolo::data::Augment::eval;
     o.transform.image_size = options_.image_size;
-    const bool nhwc = options_.channels_last || as_bytes_;
-    o.transform.layout = nhwc ? kolo::data::Layout::nhwc : kolo::data::Layout::nchw;
+    o.transform.layout = layout();
     o.transform.pixels = as_bytes_ ? kolo::data::PixelType::u8 : kolo::data::PixelType::f32;
     o.batch_size = batch_;
     o.workers = options_.workers;

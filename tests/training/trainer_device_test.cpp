@@ -126,37 +126,6 @@ TEST(DeviceSource, BatchesArriveWholeAndNobodyWaits) {
   }
 }
 
-// For a GPU the loader leaves bytes, which are normalised there, in channels_last whatever the network takes.
-TEST(LoaderSource, HasBytesForADevice) {
-  World world(1);
-  Options options;
-  options.data_kind = DataKind::synthetic_jpeg;
-  options.synthetic_images = 20;
-  options.classes = 5;
-  options.batch = 4;
-  options.image_size = 16;
-  options.workers = 1;
-  for (const bool channels_last : {true, false}) {
-    options.channels_last = channels_last;
-    const auto on_host = make_loader_source(options, {}, Part::train, at::kCPU);
-    const auto for_device = make_loader_source(options, {}, Part::train, world.place);
-    on_host->begin(0, 0);
-    for_device->begin(0, 0);
-    Batch floats, bytes;
-    ASSERT_TRUE(on_host->next(floats));
-    ASSERT_TRUE(for_device->next(bytes));
-    EXPECT_EQ(floats.images.scalar_type(), at::kFloat);
-    EXPECT_EQ(bytes.images.scalar_type(), at::kByte);
-    EXPECT_TRUE(bytes.images.is_contiguous(at::MemoryFormat::ChannelsLast));
-    EXPECT_EQ(bytes.images.sizes(), floats.images.sizes());
-    EXPECT_TRUE(bytes.labels.equal(floats.labels));
-    const at::Tensor mean = at::tensor({0.485F, 0.456F, 0.406F}).view({3, 1, 1});
-    const at::Tensor deviation = at::tensor({0.229F, 0.224F, 0.225F}).view({3, 1, 1});
-    const at::Tensor grey = floats.images.mul(deviation).add(mean).mul(255);
-    EXPECT_LE(bytes.images.to(at::kFloat).sub(grey).abs().max().item<float>(), 0.5005F);
-  }
-}
-
 // The memory of a batch goes back to the stream of the copies: without a record of its use the next copy takes it.
 TEST(DeviceSource, RecordsWhichStreamUsesABatch) {
   std::size_t found = 0;

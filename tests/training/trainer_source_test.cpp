@@ -56,12 +56,10 @@ void expect_the_hosts_images(Context& context, const Options& options) {
 // How often kolo's kernel was launched.
 int launches_for(const Options& options, bool with_optimizer) {
   DeviceWorld world({.hosts = kolo::test::one_host(1), .seed = 7});
-  TorchDevice torch_device(world.device());
-  world.run([&](Context& context) {
-    kolo::test::Place place(context, torch_device);
+  run_on_devices(world, [&](kolo::test::Place& place) {
     std::optional<Trainee> trainee;
     if (with_optimizer) trainee.emplace(place);
-    expect_the_hosts_images(context, options);
+    expect_the_hosts_images(place.context, options);
   });
   return world.device().launches("kolo_images");
 }
@@ -73,6 +71,29 @@ TEST(Source, HasTheHostsImagesOnADevice) {
       EXPECT_EQ(launches_for(options, true), kBatches);
       EXPECT_EQ(launches_for(options, false), 0) << "by LibTorch's operations";
     }
+  }
+}
+
+// For a GPU the loader leaves bytes, which are normalised there, in channels_last whatever the network takes.
+TEST(LoaderSource, HasBytesForADevice) {
+  for (const bool channels_last : {true, false}) {
+    const Options options = few_images(DataKind::synthetic_jpeg, channels_last);
+    const auto on_host = make_loader_source(options, {}, Part::train, at::kCPU);
+    const auto for_device = make_loader_source(options, {}, Part::train, TorchDevice::at(0));
+    on_host->begin(0, 0);
+    for_device->begin(0, 0);
+    Batch floats, bytes;
+    ASSERT_TRUE(on_host->next(floats));
+    ASSERT_TRUE(for_device->next(bytes));
+    EXPECT_EQ(floats.images.scalar_type(), at::kFloat);
+    EXPECT_EQ(bytes.images.scalar_type(), at::kByte);
+    EXPECT_TRUE(bytes.images.is_contiguous(at::MemoryFormat::ChannelsLast));
+    EXPECT_EQ(bytes.images.sizes(), floats.images.sizes());
+    EXPECT_TRUE(bytes.labels.equal(floats.labels));
+    const at::Tensor mean = at::tensor({0.485F, 0.456F, 0.406F}).view({3, 1, 1});
+    const at::Tensor deviation = at::tensor({0.229F, 0.224F, 0.225F}).view({3, 1, 1});
+    const at::Tensor grey = floats.images.mul(deviation).add(mean).mul(255);
+    EXPECT_LE(bytes.images.to(at::kFloat).sub(grey).abs().max().item<float>(), 0.5005F);
   }
 }
 

@@ -201,11 +201,7 @@ struct Launches {
 };
 Launches launches_of(const TorchProgram& program, const char* kernel) {
   DeviceWorld world({.hosts = one_host(2)});
-  TorchDevice torch_device(world.device());
-  world.run([&](Context& context) {
-    Place place(context, torch_device);
-    program(place);
-  });
+  run_on_devices(world, program);
   const auto count = [&](std::string_view name) { return world.device().launches(name); };
   return {count(kernel), count("kolo_find_nonfinite"), count("kolo_pack")};
 }

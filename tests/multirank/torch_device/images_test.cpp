@@ -108,9 +108,7 @@ TEST(NormalizeImages, ByTheFormulaOnTheHost) {
 // How often the kernel was launched on two ranks, which both have the formula's bits.
 int launches_for(std::uint64_t seed, bool with_optimizer) {
   DeviceWorld world({.hosts = one_host(2), .seed = seed});
-  TorchDevice torch_device(world.device());
-  world.run([&](Context& context) {
-    Place place(context, torch_device);
+  run_on_devices(world, [&](Place& place) {
     std::optional<Trainee> trainee;
     if (with_optimizer) trainee.emplace(place);
     expect_the_formula(place);

@@ -81,14 +81,20 @@ inline std::vector<Tensors> run_on_cpus(int ranks, const TorchProgram& program) 
   return results;
 }
 
-inline std::vector<Tensors> run_on_devices(const DeviceWorld::Options& options, const TorchProgram& program) {
-  DeviceWorld world(options);
+// On each rank of a world that is looked at afterwards.
+inline void run_on_devices(DeviceWorld& world, const std::function<void(Place&)>& program) {
   TorchDevice torch_device(world.device());
-  std::vector<Tensors> results(options.hosts.size());
   world.run([&](Context& context) {
     Place place(context, torch_device);
-    results[static_cast<std::size_t>(context.rank())] = program(place);
+    program(place);
   });
+}
+
+inline std::vector<Tensors> run_on_devices(const DeviceWorld::Options& options, const TorchProgram& program) {
+  DeviceWorld world(options);
+  std::vector<Tensors> results(options.hosts.size());
+  run_on_devices(world,
+                 [&](Place& place) { results[static_cast<std::size_t>(place.context.rank())] = program(place); });
   return results;
 }
 
