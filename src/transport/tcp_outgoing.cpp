@@ -1,4 +1,6 @@
 #include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -17,6 +19,13 @@ namespace {
 
 constexpr std::size_t kMostTogether = 16;  // messages given to the kernel in one call
 
+// What the kernel holds beyond what it has sent: copied early it only leaves the caches. What is on its way is the
+// congestion control's matter. A kernel that refuses goes on as it does. docs/decisions/0025-little-unsent.md
+void hold_little_unsent(int socket) noexcept {
+  constexpr int kMost = 128 << 10;
+  static_cast<void>(setsockopt(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kMost, sizeof kMost));
+}
+
 iovec part(const void* begin, std::size_t size, std::size_t skip) {
   return {const_cast<std::byte*>(static_cast<const std::byte*>(begin)) + skip, size - skip};
 }
@@ -28,6 +37,7 @@ void TcpOutgoing::call(const cluster::SocketAddress& address, const TcpGreeting&
   socket_ = cluster::make_tcp_socket(address.family());
   if (!socket_) return fail(errno);
   set_congestion_control(socket_.get(), congestion_control);
+  hold_little_unsent(socket_.get());
   state_ = State::calling;
   if (connect(socket_.get(), address.get(), address.length) != 0 && errno != EINPROGRESS) return fail(errno);
   // It goes first, and so does not need a header.
@@ -47,6 +57,7 @@ void TcpOutgoing::fail(int error) noexcept {
 
 void TcpOutgoing::answer_on(base::UniqueFd socket) {
   socket_ = std::move(socket);
+  hold_little_unsent(socket_.get());
   state_ = State::open;
 }
 

@@ -1,0 +1,107 @@
+#include <gmock/gmock.h>
+#include <linux/sockios.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "cluster/listener.h"
+#include "transport/tcp_connection.h"
+
+namespace kolo::transport {
+namespace {
+
+constexpr std::size_t kPayload = 64 << 20;  // more than any kernel takes at once
+constexpr int kPatience = 10'000;           // milliseconds
+
+// Both ends of a connection; the outgoing one believes that it may write.
+struct Connection {
+  base::UniqueFd peer;
+  TcpOutgoing out;
+};
+
+bool wait_for(int socket, short events, int patience = kPatience) {
+  pollfd look{socket, events, 0};
+  return poll(&look, 1, patience) == 1;
+}
+
+enum class Role { caller, answerer };
+
+std::unique_ptr<Connection> connect(Role role) {
+  auto listener = cluster::listen_at("127.0.0.1");
+  const auto where = cluster::socket_address("127.0.0.1", listener.port);
+  auto made = std::make_unique<Connection>();
+  base::UniqueFd caller;
+  if (role == Role::caller) {
+    made->out.call(*where, TcpGreeting{}, "");
+  } else {
+    caller = cluster::make_tcp_socket(AF_INET);
+    static_cast<void>(::connect(caller.get(), where->get(), where->length));
+  }
+  EXPECT_TRUE(wait_for(listener.socket.get(), POLLIN));
+  auto accepted = cluster::accept_at(listener.socket.get());
+  EXPECT_TRUE(accepted);
+  if (role == Role::caller) {
+    made->peer = std::move(accepted);
+  } else {
+    made->peer = std::move(caller);
+    made->out.answer_on(std::move(accepted));
+  }
+  EXPECT_TRUE(wait_for(made->out.socket(), POLLOUT));
+  made->out.notice(true, false);
+  return made;
+}
+
+// Sends until the kernel takes nothing more from one to whom nobody listens; returns what it then holds unsent.
+int unsent_when_full(Connection& connection, const std::vector<std::byte>& payload) {
+  auto send = std::make_shared<TcpSend>();
+  send->header.length = payload.size();
+  send->data = payload;
+  connection.out.queue(send);
+  do {
+    connection.out.pump();
+    EXPECT_EQ(connection.out.state(), TcpOutgoing::State::open);
+    if (!wait_for(connection.out.socket(), POLLOUT, 100)) break;
+    connection.out.notice(true, false);
+  } while (!send->done);
+  EXPECT_FALSE(send->done);
+  int bytes = 0;
+  EXPECT_EQ(ioctl(connection.out.socket(), SIOCOUTQNSD, &bytes), 0);
+  return bytes;
+}
+
+class TcpOutgoingTest : public testing::TestWithParam<Role> {};
+INSTANTIATE_TEST_SUITE_P(BothEnds, TcpOutgoingTest, testing::Values(Role::caller, Role::answerer),
+                         [](const auto& role) { return role.param == Role::caller ? "Caller" : "Answerer"; });
+
+// Else it is as much as the system's largest send buffer, megabytes.
+TEST_P(TcpOutgoingTest, LittleIsWithTheKernelThatItHasNotSent) {
+  const auto connection = connect(GetParam());
+  const std::vector<std::byte> payload(kPayload);
+  EXPECT_LE(unsent_when_full(*connection, payload), (128 << 10) + (64 << 10));  // and the packet that goes over it
+}
+
+TEST_P(TcpOutgoingTest, EverythingArrivesThough) {
+  const auto connection = connect(GetParam());
+  std::vector<std::byte> payload(kPayload);
+  for (std::size_t i = 0; i < payload.size(); ++i) payload[i] = static_cast<std::byte>(i * 2654435761U >> 24);
+  const std::size_t first = GetParam() == Role::caller ? sizeof(TcpGreeting) : 0;
+  static_cast<void>(unsent_when_full(*connection, payload));
+  std::vector<std::byte> received(first + sizeof(TcpHeader) + kPayload);
+  for (std::size_t at = 0; at < received.size();) {
+    ASSERT_TRUE(wait_for(connection->peer.get(), POLLIN)) << at;
+    const auto got = recv(connection->peer.get(), received.data() + at, received.size() - at, 0);
+    ASSERT_GT(got, 0);
+    at += static_cast<std::size_t>(got);
+    if (wait_for(connection->out.socket(), POLLOUT, 0)) connection->out.notice(true, false);
+    connection->out.pump();
+  }
+  EXPECT_TRUE(connection->out.idle());
+  EXPECT_TRUE(std::equal(payload.begin(), payload.end(), received.end() - kPayload));
+}
+
+}  // namespace
+}  // namespace kolo::transport
