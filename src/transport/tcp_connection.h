@@ -73,8 +73,10 @@ class TcpOutgoing {
   [[nodiscard]] bool has_work() const noexcept { return writable_ && state_ == State::open && !sends_.empty(); }
   // Hands what it can to the kernel. True when a send is complete now.
   bool pump();
-  // If everything else has been said.
-  void say_farewell() noexcept;
+  // If everything else has been said. What the kernel has no room for yet is left to say_rest().
+  void say_farewell();
+  [[nodiscard]] bool is_parting() const noexcept { return parting_ && state_ == State::open && !sends_.empty(); }
+  void say_rest();
   // Whether the kernel has something of ours that the peer's has not got.
   [[nodiscard]] bool unacknowledged() const noexcept;
 
@@ -85,6 +87,7 @@ class TcpOutgoing {
   base::UniqueFd socket_;
   TcpGreeting greeting_;
   bool writable_ = false;
+  bool parting_ = false;  // the farewell is queued, or said
   int error_ = 0;
   std::deque<std::shared_ptr<TcpSend>> sends_;  // the first is under way
 };

@@ -113,11 +113,18 @@ bool TcpOutgoing::unacknowledged() const noexcept {
   return state_ == State::open && ioctl(socket_.get(), SIOCOUTQ, &bytes) == 0 && bytes > 0;
 }
 
-void TcpOutgoing::say_farewell() noexcept {
+void TcpOutgoing::say_farewell() {
   if (state_ != State::open || !sends_.empty()) return;
-  const TcpHeader last = farewell();
-  // A socket that has no room for it is closed without.
-  static_cast<void>(::send(socket_.get(), &last, sizeof last, MSG_NOSIGNAL));
+  auto last = std::make_shared<TcpSend>();
+  last->header = farewell();
+  sends_.push_back(std::move(last));
+  parting_ = true;
+  say_rest();
+}
+
+void TcpOutgoing::say_rest() {
+  writable_ = true;
+  pump();
 }
 
 }  // namespace kolo::transport

@@ -185,7 +185,7 @@ TcpTransport::~TcpTransport() {
       peer->out.say_farewell();
     }
     deliver_last_words();
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     // Whoever is not told finds the connection closed.
   }
 }
@@ -194,10 +194,13 @@ TcpTransport::~TcpTransport() {
 // connection and forgets what it has not sent yet. What its peer's kernel has acknowledged is safe.
 void TcpTransport::deliver_last_words() {
   const base::Deadline deadline(somebody_lost() ? kWordsOfALoss : kLastWords);
-  const auto unsafe = [](const Peer* peer) { return peer->out.unacknowledged() && !(peer->in && peer->in->ended()); };
+  const auto unsafe = [](const Peer* peer) {
+    return (peer->out.is_parting() || peer->out.unacknowledged()) && !(peer->in && peer->in->ended());
+  };
   while (std::any_of(known_.begin(), known_.end(), unsafe) && !deadline.passed()) {
     for (Peer* const peer : known_) {
       if (peer->in) peer->in->discard();
+      if (peer->out.is_parting()) peer->out.say_rest();
     }
     static_cast<void>(epoll_.wait(kLastWordsLook));
   }

@@ -4,7 +4,8 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#include <array>
+#include <algorithm>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -101,6 +102,40 @@ TEST_P(TcpOutgoingTest, EverythingArrivesThough) {
   }
   EXPECT_TRUE(connection->out.idle());
   EXPECT_TRUE(std::equal(payload.begin(), payload.end(), received.end() - kPayload));
+}
+
+// Who finds no farewell before the end takes the rank for lost.
+TEST_P(TcpOutgoingTest, TheFarewellWaitsUntilThereIsRoom) {
+  const auto connection = connect(GetParam());
+  TcpOutgoing& out = connection->out;
+  out.pump();  // the caller's greeting
+  ASSERT_TRUE(out.idle());
+  const std::vector<std::byte> something(1 << 20);
+  std::size_t expected = GetParam() == Role::caller ? sizeof(TcpGreeting) : 0;
+  for (int refused = 0; refused < 2; ++refused) {
+    const auto taken = send(out.socket(), something.data(), something.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (taken > 0) {
+      expected += static_cast<std::size_t>(taken);
+      refused = 0;
+    }
+    static_cast<void>(wait_for(out.socket(), POLLOUT, 100));
+  }
+  out.say_farewell();
+  EXPECT_TRUE(out.is_parting());
+  TcpHeader last{};
+  std::vector<std::byte> received;
+  while (received.size() < expected + sizeof last) {
+    ASSERT_TRUE(wait_for(connection->peer.get(), POLLIN));
+    std::vector<std::byte> some(1 << 20);
+    const auto got = recv(connection->peer.get(), some.data(), some.size(), 0);
+    ASSERT_GT(got, 0);
+    received.insert(received.end(), some.begin(), some.begin() + got);
+    if (out.is_parting()) out.say_rest();
+  }
+  EXPECT_FALSE(out.is_parting());
+  ASSERT_EQ(received.size(), expected + sizeof last);
+  std::memcpy(&last, received.data() + expected, sizeof last);
+  EXPECT_EQ(last.kind, TcpHeader::kFarewell);
 }
 
 }  // namespace
