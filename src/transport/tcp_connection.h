@@ -73,7 +73,8 @@ class TcpOutgoing {
   [[nodiscard]] bool has_work() const noexcept { return writable_ && state_ == State::open && !sends_.empty(); }
   // Hands what it can to the kernel. True when a send is complete now.
   bool pump();
-  // If everything else has been said. What the kernel has no room for yet is left to say_rest().
+  // Behind what is queued, all of which must be its own by now: nothing is sent afterwards. What the kernel has no room
+  // for yet is left to say_rest().
   void say_farewell();
   [[nodiscard]] bool is_parting() const noexcept { return parting_ && state_ == State::open && !sends_.empty(); }
   void say_rest();

@@ -19,11 +19,13 @@ namespace {
 
 constexpr std::size_t kMostTogether = 16;  // messages given to the kernel in one call
 
-// What the kernel holds beyond what it has sent: copied early it only leaves the caches. What is on its way is the
+// Of what the kernel holds beyond what it has sent: copied early it only leaves the caches. What is on its way is the
 // congestion control's matter. A kernel that refuses goes on as it does. docs/decisions/0025-little-unsent.md
-void hold_little_unsent(int socket) noexcept {
-  constexpr int kMost = 128 << 10;
-  static_cast<void>(setsockopt(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kMost, sizeof kMost));
+constexpr int kMostUnsent = 128 << 10;
+constexpr int kAsTheSystem = 0;
+
+void limit_unsent(int socket, int bytes) noexcept {
+  static_cast<void>(setsockopt(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof bytes));
 }
 
 iovec part(const void* begin, std::size_t size, std::size_t skip) {
@@ -37,7 +39,7 @@ void TcpOutgoing::call(const cluster::SocketAddress& address, const TcpGreeting&
   socket_ = cluster::make_tcp_socket(address.family());
   if (!socket_) return fail(errno);
   set_congestion_control(socket_.get(), congestion_control);
-  hold_little_unsent(socket_.get());
+  limit_unsent(socket_.get(), kMostUnsent);
   state_ = State::calling;
   if (connect(socket_.get(), address.get(), address.length) != 0 && errno != EINPROGRESS) return fail(errno);
   // It goes first, and so does not need a header.
@@ -57,7 +59,7 @@ void TcpOutgoing::fail(int error) noexcept {
 
 void TcpOutgoing::answer_on(base::UniqueFd socket) {
   socket_ = std::move(socket);
-  hold_little_unsent(socket_.get());
+  limit_unsent(socket_.get(), kMostUnsent);
   state_ = State::open;
 }
 
@@ -114,7 +116,8 @@ bool TcpOutgoing::unacknowledged() const noexcept {
 }
 
 void TcpOutgoing::say_farewell() {
-  if (state_ != State::open || !sends_.empty()) return;
+  if (state_ != State::open) return;
+  limit_unsent(socket_.get(), kAsTheSystem);  // what the kernel has, it delivers though nobody looks any more
   auto last = std::make_shared<TcpSend>();
   last->header = farewell();
   sends_.push_back(std::move(last));
