@@ -124,9 +124,8 @@ std::optional<kolo::GradScaler::State> scaler_state(const std::map<std::string, 
   return kolo::GradScaler::State{std::strtod(scale->second.c_str(), nullptr), std::stoll(steps->second)};
 }
 
-checkpoint::Checkpoint find(const std::filesystem::path& path) {
+checkpoint::Checkpoint find(const std::filesystem::path& path, std::vector<std::string>& skipped) {
   if (std::filesystem::exists(path / "manifest.json")) return checkpoint::CheckpointDirectory::verify(path);
-  std::vector<std::string> skipped;
   if (auto newest = checkpoint::CheckpointDirectory(path).latest(&skipped)) return *newest;
   std::string text = "--resume: there is no complete checkpoint in " + path.string();
   for (const auto& line : skipped) text += "\n  " + line;
@@ -225,7 +224,7 @@ Position load_snapshot(kolo::Context& context, const Options& options, torch::nn
   Position position;
   std::int64_t images = 0;
   const std::filesystem::path folder = from_rank_0(context, [&] {
-    const auto found = find(options.resume);
+    const auto found = find(options.resume, position.passed_over);
     const auto expect = [&](const std::string& key, const std::string& here) {
       const auto it = found.info.metadata.find(key);
       if (it != found.info.metadata.end() && it->second == here) return;

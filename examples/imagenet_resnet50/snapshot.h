@@ -33,6 +33,7 @@ struct Position {
   std::int64_t step_in_epoch = 0;
   std::int64_t step = 0;
   std::optional<kolo::GradScaler::State> scaler;  // the last that --amp fp16 has used
+  std::vector<std::string> passed_over;           // on rank 0: newer checkpoints that are damaged, and why
 };
 
 // Creates options.checkpoint_dir on rank 0. Throws on all ranks when it cannot be created or written: better before

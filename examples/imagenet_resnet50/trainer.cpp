@@ -292,6 +292,7 @@ void Trainer::warn_about_binding() {
 }
 
 void Trainer::say_where_it_goes_on() {
+  for (const auto& line : position_.passed_over) reporter_.note("warning: passed over, damaged: " + line);
   reporter_.note("resumed from " + options_.resume + " at step " + std::to_string(position_.step));
   if (done()) reporter_.note("nothing left to do");
 }

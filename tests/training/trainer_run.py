@@ -4,6 +4,7 @@ import json
 import math
 import os
 import random
+import shutil
 import struct
 import subprocess
 import sys
@@ -142,6 +143,15 @@ def case_resume(run):
     expect([[e["val_loss"], e["top1"], e["train_loss"]] for e in of_kind(rest, "epoch")] == ends, "evaluation")
     names = sorted(n for n in os.listdir(other) if n.startswith("checkpoint-"))
     expect(len(names) == 1, f"one directory a checkpoint: {names}")
+    # A damaged newer one is not passed over in silence.
+    newer = os.path.join(other, "checkpoint-999999999999")
+    shutil.copytree(os.path.join(other, names[0]), newer)
+    with open(os.path.join(newer, "model.safetensors"), "ab") as file:
+        file.write(b"x")
+    _, text = run(2, *recipe, "--resume", other, "--steps", 4)
+    expect(text.count(f"warning: passed over, damaged: {newer}: ") == 1, f"what is passed over, once:\n{text}")
+    expect(f"resumed from {other} at step 4\n" in text, f"the one before:\n{text}")
+    shutil.rmtree(newer)
     model = read_safetensors(os.path.join(other, names[0], "model.safetensors"))
     expect(len(model) == 122 and model["fc.weight"]["shape"] == [5, 512], "torchvision's names")
     expect(model["bn1.num_batches_tracked"] == {"dtype": "I64", "shape": [], "data_offsets":
