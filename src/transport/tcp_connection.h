@@ -70,13 +70,13 @@ class TcpOutgoing {
   void queue(std::shared_ptr<TcpSend> send) { sends_.push_back(std::move(send)); }
   // The kernel says that something is new about the socket. `ended`: the peer has closed it, or it has failed.
   void notice(bool writable, bool ended);
-  [[nodiscard]] bool has_work() const noexcept { return writable_ && state_ == State::open && !sends_.empty(); }
+  [[nodiscard]] bool has_work() const noexcept { return writable_ && has_rest(); }
   // Hands what it can to the kernel. True when a send is complete now.
   bool pump();
   // Behind what is queued, all of which must be its own by now: nothing is sent afterwards. What the kernel has no room
   // for yet is left to say_rest().
   void say_farewell();
-  [[nodiscard]] bool is_parting() const noexcept { return parting_ && state_ == State::open && !sends_.empty(); }
+  [[nodiscard]] bool has_rest() const noexcept { return state_ == State::open && !sends_.empty(); }
   void say_rest();
   // Whether the kernel has something of ours that the peer's has not got.
   [[nodiscard]] bool unacknowledged() const noexcept;
@@ -88,7 +88,6 @@ class TcpOutgoing {
   base::UniqueFd socket_;
   TcpGreeting greeting_;
   bool writable_ = false;
-  bool parting_ = false;  // the farewell is queued, or said
   int error_ = 0;
   std::deque<std::shared_ptr<TcpSend>> sends_;  // the first is under way
 };

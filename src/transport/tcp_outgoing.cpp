@@ -121,7 +121,6 @@ void TcpOutgoing::say_farewell() {
   auto last = std::make_shared<TcpSend>();
   last->header = farewell();
   sends_.push_back(std::move(last));
-  parting_ = true;
   say_rest();
 }
 

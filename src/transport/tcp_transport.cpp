@@ -195,12 +195,12 @@ TcpTransport::~TcpTransport() {
 void TcpTransport::deliver_last_words() {
   const base::Deadline deadline(somebody_lost() ? kWordsOfALoss : kLastWords);
   const auto unsafe = [](const Peer* peer) {
-    return (peer->out.is_parting() || peer->out.unacknowledged()) && !(peer->in && peer->in->ended());
+    return (peer->out.has_rest() || peer->out.unacknowledged()) && !(peer->in && peer->in->ended());
   };
   while (std::any_of(known_.begin(), known_.end(), unsafe) && !deadline.passed()) {
     for (Peer* const peer : known_) {
       if (peer->in) peer->in->discard();
-      if (peer->out.is_parting()) peer->out.say_rest();
+      if (peer->out.has_rest()) peer->out.say_rest();
     }
     static_cast<void>(epoll_.wait(kLastWordsLook));
   }

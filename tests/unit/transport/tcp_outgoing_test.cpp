@@ -31,6 +31,9 @@ bool wait_for(int socket, short events, int patience = kPatience) {
 
 enum class Role { caller, answerer };
 
+// Bytes that the peer gets before the first message.
+std::size_t before_messages(Role role) { return role == Role::caller ? sizeof(TcpGreeting) : 0; }
+
 std::unique_ptr<Connection> connect(Role role) {
   auto listener = cluster::listen_at("127.0.0.1");
   const auto where = cluster::socket_address("127.0.0.1", listener.port);
@@ -89,7 +92,7 @@ TEST_P(TcpOutgoingTest, EverythingArrivesThough) {
   const auto connection = connect(GetParam());
   std::vector<std::byte> payload(kPayload);
   for (std::size_t i = 0; i < payload.size(); ++i) payload[i] = static_cast<std::byte>(i * 2654435761U >> 24);
-  const std::size_t first = GetParam() == Role::caller ? sizeof(TcpGreeting) : 0;
+  const std::size_t first = before_messages(GetParam());
   static_cast<void>(unsent_when_full(*connection, payload));
   std::vector<std::byte> received(first + sizeof(TcpHeader) + kPayload);
   for (std::size_t at = 0; at < received.size();) {
@@ -116,6 +119,14 @@ std::vector<std::byte> received_by(const Connection& connection, std::size_t siz
   return received;
 }
 
+std::shared_ptr<TcpSend> message_of(std::size_t size) {
+  auto message = std::make_shared<TcpSend>();
+  message->own.assign(size, std::byte{5});
+  message->header.length = size;
+  message->data = message->own;
+  return message;
+}
+
 bool ends_with_farewell(const std::vector<std::byte>& received) {
   TcpHeader last{};
   if (received.size() < sizeof last) return false;
@@ -126,16 +137,13 @@ bool ends_with_farewell(const std::vector<std::byte>& received) {
 // Who finds no farewell before the end takes the rank for lost. The peer does not read before the leaver has gone.
 TEST_P(TcpOutgoingTest, WhatIsQueuedAndTheFarewellReachAPeerThatReadsLater) {
   auto connection = connect(GetParam());
-  auto message = std::make_shared<TcpSend>();
-  message->own.assign(1 << 20, std::byte{5});
-  message->header.length = message->own.size();
-  message->data = message->own;
+  const auto message = message_of(1 << 20);
   connection->out.queue(message);
   connection->out.pump();
-  const std::size_t first = GetParam() == Role::caller ? sizeof(TcpGreeting) : 0;
+  const std::size_t first = before_messages(GetParam());
   const std::size_t expected = first + 2 * sizeof(TcpHeader) + message->own.size();
   connection->out.say_farewell();
-  ASSERT_FALSE(connection->out.is_parting()) << "the kernel takes it";
+  ASSERT_FALSE(connection->out.has_rest()) << "the kernel takes it";
   connection->out = TcpOutgoing();
   const auto received = received_by(*connection, expected + 1);
   EXPECT_EQ(received.size(), expected);
@@ -145,23 +153,20 @@ TEST_P(TcpOutgoingTest, WhatIsQueuedAndTheFarewellReachAPeerThatReadsLater) {
 TEST_P(TcpOutgoingTest, WhatTheKernelHasNoRoomForIsSaidInPieces) {
   const auto connection = connect(GetParam());
   TcpOutgoing& out = connection->out;
-  auto message = std::make_shared<TcpSend>();
-  message->own.resize(kPayload);
-  message->header.length = message->own.size();
-  message->data = message->own;
+  const auto message = message_of(kPayload);
   out.queue(message);
   out.say_farewell();
-  EXPECT_TRUE(out.is_parting());
-  const std::size_t first = GetParam() == Role::caller ? sizeof(TcpGreeting) : 0;
+  EXPECT_TRUE(out.has_rest());
+  const std::size_t first = before_messages(GetParam());
   const std::size_t expected = first + 2 * sizeof(TcpHeader) + kPayload;
   std::vector<std::byte> received;
   while (received.size() < expected) {
     const auto more = received_by(*connection, 1);
     ASSERT_FALSE(more.empty());
     received.insert(received.end(), more.begin(), more.end());
-    if (out.is_parting()) out.say_rest();
+    if (out.has_rest()) out.say_rest();
   }
-  EXPECT_FALSE(out.is_parting());
+  EXPECT_FALSE(out.has_rest());
   EXPECT_TRUE(ends_with_farewell(received));
 }
 
