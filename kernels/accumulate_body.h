@@ -25,7 +25,7 @@ KOLO_HOST_DEVICE void accumulate_singly(std::byte* sum, const std::byte* addend,
     std::byte* to = sum + i * sizeof(Bits);
     const std::byte* from = addend + i * sizeof(Bits);
     if constexpr (kNatural) {
-      store(to, added<E>(load_once<Bits>(to), load_once<Bits>(from)));
+      store(to, added<E>(load<Bits>(to), load<Bits>(from)));
     } else {
       store_bytes(to, added<E>(load_bytes<Bits>(to), load_bytes<Bits>(from)));
     }
@@ -42,8 +42,8 @@ KOLO_HOST_DEVICE void accumulate_packs(std::byte* sum, const std::byte* addend, 
   for (; i + (kAhead - 1) * share.of < packs; i += kAhead * share.of) {
     Pack a[kAhead], b[kAhead];
     for (unsigned k = 0; k < kAhead; ++k) {
-      a[k] = load_once<Pack>(sum + (i + k * share.of) * sizeof(Pack));
-      b[k] = load_once<Pack>(addend + (i + k * share.of) * sizeof(Pack));
+      a[k] = load<Pack>(sum + (i + k * share.of) * sizeof(Pack));
+      b[k] = load<Pack>(addend + (i + k * share.of) * sizeof(Pack));
     }
     for (unsigned k = 0; k < kAhead; ++k) {
       add_pack<E>(a[k], b[k]);
@@ -51,8 +51,8 @@ KOLO_HOST_DEVICE void accumulate_packs(std::byte* sum, const std::byte* addend, 
     }
   }
   for (; i < packs; i += share.of) {
-    Pack a = load_once<Pack>(sum + i * sizeof(Pack));
-    add_pack<E>(a, load_once<Pack>(addend + i * sizeof(Pack)));
+    Pack a = load<Pack>(sum + i * sizeof(Pack));
+    add_pack<E>(a, load<Pack>(addend + i * sizeof(Pack)));
     store(sum + i * sizeof(Pack), a);
   }
 }

@@ -85,33 +85,16 @@ struct alignas(sizeof(Bits) * kCount) Pack {
 // The device faults on a misaligned access. The host would not, so its bodies ask: throws std::logic_error.
 void require_aligned(const void* address, std::size_t bytes);
 
-// What is read once: it should not push out of the caches what will be read again.
 template <class T>
-[[nodiscard]] KOLO_HOST_DEVICE T load_once(const std::byte* from) {
-  T loaded;
+[[nodiscard]] KOLO_HOST_DEVICE T load(const std::byte* from) {
 #ifdef __CUDA_ARCH__
-  if constexpr (sizeof(T) == 16) {
-    const uint4 word = __ldcs(reinterpret_cast<const uint4*>(from));
-    std::memcpy(&loaded, &word, sizeof(T));
-  } else if constexpr (sizeof(T) == 8) {
-    const uint2 word = __ldcs(reinterpret_cast<const uint2*>(from));
-    std::memcpy(&loaded, &word, sizeof(T));
-  } else if constexpr (sizeof(T) == 4) {
-    const unsigned word = __ldcs(reinterpret_cast<const unsigned*>(from));
-    std::memcpy(&loaded, &word, sizeof(T));
-  } else if constexpr (sizeof(T) == 2) {
-    const unsigned short word = __ldcs(reinterpret_cast<const unsigned short*>(from));
-    std::memcpy(&loaded, &word, sizeof(T));
-  } else {
-    static_assert(sizeof(T) == 1);
-    const unsigned char word = __ldcs(reinterpret_cast<const unsigned char*>(from));
-    std::memcpy(&loaded, &word, sizeof(T));
-  }
+  return *reinterpret_cast<const T*>(from);
 #else
   require_aligned(from, sizeof(T));
+  T loaded;
   std::memcpy(&loaded, from, sizeof(T));
-#endif
   return loaded;
+#endif
 }
 
 template <class T>

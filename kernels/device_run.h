@@ -51,7 +51,7 @@ KOLO_HOST_DEVICE void transform_singly(const std::byte* in, std::byte* out, std:
     const std::byte* from = in + i * sizeof(InBits);
     std::byte* to = out + i * sizeof(OutBits);
     if constexpr (kNatural) {
-      store(to, Out::encode(op(In::decode(load_once<InBits>(from)))));
+      store(to, Out::encode(op(In::decode(load<InBits>(from)))));
     } else {
       store_bytes(to, Out::encode(op(In::decode(load_bytes<InBits>(from)))));
     }
@@ -65,26 +65,22 @@ KOLO_HOST_DEVICE void transform_pack(const typename RunShape<In, Out>::InPack& p
   store(to, result);
 }
 
+// From pack `first` on: `kAhead` of them in flight, then half as many for what is left, and so on.
 // REQUIRES: both aligned to their packs.
-template <class In, class Out, class Op>
-KOLO_HOST_DEVICE void transform_packs(const std::byte* in, std::byte* out, std::size_t packs, const Op& op,
-                                      Share share) {
-  using Shape = RunShape<In, Out>;
-  using InPack = typename Shape::InPack;
-  constexpr std::size_t kOutBytes = sizeof(typename Shape::OutPack);
-  std::size_t i = share.index;
-  for (; i + (Shape::kAhead - 1) * share.of < packs; i += Shape::kAhead * share.of) {
-    InPack loaded[Shape::kAhead];
-    for (unsigned k = 0; k < Shape::kAhead; ++k) {
-      loaded[k] = load_once<InPack>(in + (i + k * share.of) * sizeof(InPack));
-    }
-    for (unsigned k = 0; k < Shape::kAhead; ++k) {
+template <class In, class Out, unsigned kAhead = RunShape<In, Out>::kAhead, class Op>
+KOLO_HOST_DEVICE void transform_packs(const std::byte* in, std::byte* out, std::size_t packs, const Op& op, Share share,
+                                      std::size_t first = 0) {
+  using InPack = typename RunShape<In, Out>::InPack;
+  constexpr std::size_t kOutBytes = sizeof(typename RunShape<In, Out>::OutPack);
+  std::size_t i = first + share.index;
+  for (; i + (kAhead - 1) * share.of < packs; i += kAhead * share.of) {
+    InPack loaded[kAhead];
+    for (unsigned k = 0; k < kAhead; ++k) loaded[k] = load<InPack>(in + (i + k * share.of) * sizeof(InPack));
+    for (unsigned k = 0; k < kAhead; ++k) {
       transform_pack<In, Out>(loaded[k], out + (i + k * share.of) * kOutBytes, op);
     }
   }
-  for (; i < packs; i += share.of) {
-    transform_pack<In, Out>(load_once<InPack>(in + i * sizeof(InPack)), out + i * kOutBytes, op);
-  }
+  if constexpr (kAhead > 1) transform_packs<In, Out, kAhead / 2>(in, out, packs, op, share, i - share.index);
 }
 
 // out[i] = encode(op(decode(in[i]))) at any addresses. They may be equal where the types are of one size, else they do

@@ -25,8 +25,8 @@ KOLO_HOST_DEVICE inline PixelValues read_pixels(const ImagesArguments& a, const 
   const std::byte* from = a.pixels + (static_cast<std::size_t>(group.row) * a.width + column) * 3;
   std::byte bytes[12] = {};
   if (group.count == 4 && behind(from, 4) == 0) {
-    const std::uint32_t words[3] = {load_once<std::uint32_t>(from), load_once<std::uint32_t>(from + 4),
-                                    load_once<std::uint32_t>(from + 8)};
+    const std::uint32_t words[3] = {load<std::uint32_t>(from), load<std::uint32_t>(from + 4),
+                                    load<std::uint32_t>(from + 8)};
     for (unsigned i = 0; i < 12; ++i) bytes[i] = static_cast<std::byte>((words[i / 4] >> (8 * (i % 4))) & 0xff);
   } else {
     for (unsigned i = 0; i < 12; ++i) {

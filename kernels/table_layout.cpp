@@ -8,7 +8,7 @@
 namespace kolo::kernels {
 namespace {
 
-constexpr std::size_t kChunksOfABlock = 4;
+constexpr std::size_t kChunksOfABlock = 8;
 constexpr std::size_t kMost = std::numeric_limits<std::uint32_t>::max();
 
 }  // namespace

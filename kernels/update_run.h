@@ -37,9 +37,9 @@ template <unsigned kArrays, class Rule>
 KOLO_HOST_DEVICE void update_packs(const Arrays<kArrays>& arrays, std::size_t packs, const Rule& rule, Share share) {
   using Quad = Pack<float, 4>;
   for (std::size_t i = share.index; i < packs; i += share.of) {
-    const auto gradient = load_once<Quad>(bytes_at(arrays.gradient + i * 4));
+    const auto gradient = load<Quad>(bytes_at(arrays.gradient + i * 4));
     Quad quads[kArrays];
-    for (unsigned a = 0; a < kArrays; ++a) quads[a] = load_once<Quad>(bytes_at(arrays.at[a] + i * 4));
+    for (unsigned a = 0; a < kArrays; ++a) quads[a] = load<Quad>(bytes_at(arrays.at[a] + i * 4));
     for (unsigned k = 0; k < 4; ++k) {
       float values[kArrays];
       for (unsigned a = 0; a < kArrays; ++a) values[a] = quads[a].lane[k];

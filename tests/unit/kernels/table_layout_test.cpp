@@ -49,7 +49,7 @@ TEST(TableLayout, WhatDoesNotFitIsRefused) {
 
 TEST(TableLayout, ChunksAreSmallerWhereManyBlocksShareLittle) {
   EXPECT_EQ(chunk_bytes_for(std::size_t{1} << 30, 528), kLargestChunk);
-  EXPECT_EQ(chunk_bytes_for(std::size_t{102} << 20, 528), 32u * 1024);  // 6 for each of them
+  EXPECT_EQ(chunk_bytes_for(std::size_t{102} << 20, 528), 16u * 1024);  // 12 for each of them
   EXPECT_EQ(chunk_bytes_for(std::size_t{1} << 20, 528), kSmallestChunk);
   EXPECT_EQ(chunk_bytes_for(0, 528), kSmallestChunk);
 }
