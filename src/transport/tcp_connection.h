@@ -74,9 +74,11 @@ class TcpOutgoing {
   // Hands what it can to the kernel. True when a send is complete now.
   bool pump();
   // Behind what is queued, all of which must be its own by now: nothing is sent afterwards. What the kernel has no room
-  // for yet is left to say_rest().
+  // for yet, or all of it while there is no connection yet, is left to say_rest().
   void say_farewell();
-  [[nodiscard]] bool has_rest() const noexcept { return state_ == State::open && !sends_.empty(); }
+  [[nodiscard]] bool has_rest() const noexcept {
+    return (state_ == State::calling || state_ == State::open) && !sends_.empty();
+  }
   void say_rest();
   // Whether the kernel has something of ours that the peer's has not got.
   [[nodiscard]] bool unacknowledged() const noexcept;

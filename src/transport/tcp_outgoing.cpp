@@ -116,7 +116,7 @@ bool TcpOutgoing::unacknowledged() const noexcept {
 }
 
 void TcpOutgoing::say_farewell() {
-  if (state_ != State::open) return;
+  if (state_ != State::calling && state_ != State::open) return;
   limit_unsent(socket_.get(), kAsTheSystem);  // what the kernel has, it delivers though nobody looks any more
   auto last = std::make_shared<TcpSend>();
   last->header = farewell();
@@ -125,6 +125,7 @@ void TcpOutgoing::say_farewell() {
 }
 
 void TcpOutgoing::say_rest() {
+  if (state_ != State::open) return;
   writable_ = true;
   pump();
 }

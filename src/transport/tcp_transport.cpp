@@ -103,7 +103,9 @@ class TcpTransport final : public Transport {
   void receive_on(Peer& peer, base::UniqueFd socket);
   void handle(std::span<const epoll_event> events);
   void admit();
+  void take_leave(Peer& peer) noexcept;
   void deliver_last_words();
+  std::span<const epoll_event> wait(std::chrono::microseconds at_most);
   void pump(Peer& peer);
   void pump_all();
   [[nodiscard]] bool has_work() const noexcept;
@@ -180,13 +182,26 @@ TcpTransport::TcpTransport(TcpWorld world, telemetry::Counters& counters)
 TcpTransport::~TcpTransport() {
   try {
     admit();  // who has just called is told too
-    for (Peer* const peer : known_) {
-      if (peer->has_called && peer->out.state() == TcpOutgoing::State::none) answer(*peer);
-      peer->out.say_farewell();
-    }
+    for (Peer* const peer : known_) take_leave(*peer);
     deliver_last_words();
   } catch (const std::exception&) {
     // Whoever is not told finds the connection closed.
+  }
+}
+
+// A first message may be among the last words, too: there is no connection then, or one that is still being made.
+void TcpTransport::take_leave(Peer& peer) noexcept {
+  try {
+    if (peer.out.state() == TcpOutgoing::State::none) {
+      if (peer.has_called) {
+        answer(peer);
+      } else if (!peer.out.idle()) {
+        call(peer);
+      }
+    }
+    peer.out.say_farewell();
+  } catch (const std::exception&) {
+    // This one finds the connection closed.
   }
 }
 
@@ -200,9 +215,12 @@ void TcpTransport::deliver_last_words() {
   while (std::any_of(known_.begin(), known_.end(), unsafe) && !deadline.passed()) {
     for (Peer* const peer : known_) {
       if (peer->in) peer->in->discard();
-      if (peer->out.has_rest()) peer->out.say_rest();
+      peer->out.say_rest();
     }
-    static_cast<void>(epoll_.wait(kLastWordsLook));
+    handle(wait(kLastWordsLook));
+    for (Peer* const peer : known_) {
+      if (peer->has_called && peer->out.state() == TcpOutgoing::State::none) take_leave(*peer);
+    }
   }
 }
 
@@ -376,14 +394,18 @@ void TcpTransport::lost(Peer& peer, const std::string& how) {
 
 void TcpTransport::wait_for_activity(std::chrono::microseconds at_most) {
   if (std::exchange(completed_, false) || has_work()) return;
-  const auto events =
-      epoll_.wait(to_call_.empty() ? at_most : std::min<std::chrono::microseconds>(at_most, kPoliteness));
+  handle(wait(to_call_.empty() ? at_most : std::min<std::chrono::microseconds>(at_most, kPoliteness)));
+  if (!to_call_.empty()) call_those_who_do_not();
+}
+
+// Until something is new about a socket, or wake().
+std::span<const epoll_event> TcpTransport::wait(std::chrono::microseconds at_most) {
+  const auto events = epoll_.wait(at_most);
   std::uint64_t count = 0;
   for (const epoll_event& event : events) {
     if (event.data.u64 == mark(Source::wake)) static_cast<void>(::read(wake_.get(), &count, sizeof count));
   }
-  handle(events);
-  if (!to_call_.empty()) call_those_who_do_not();
+  return events;
 }
 
 void TcpTransport::wake() noexcept {

@@ -1,10 +1,12 @@
 // What is particular to TCP: strangers at the door, peers whose connections end, and whose word counts then.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <cstring>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "base/deadline.h"
 #include "cluster/listener.h"
@@ -309,6 +311,55 @@ TEST_F(TcpTest, LastWordsArriveWhatever) {
   }
   leaver.join();
   EXPECT_TRUE(in == last);
+}
+
+// A rank that leaves at once, with a message that would have made the connection: the lower one calls by itself, the
+// higher one would have waited a moment for the other's call.
+TEST_F(TcpTest, FirstWordsMayBeTheLast) {
+  for (const auto& [from, to] : {std::pair{0, 1}, std::pair{2, 1}}) {
+    const Bytes out = pattern(from, to, 1, 5000);
+    Bytes in(out.size());
+    end(from).send(to, 9, out).reset();
+    ends_[static_cast<std::size_t>(from)].reset();
+    finish(end(to), *end(to).receive(from, 9, in));
+    EXPECT_EQ(in, out);
+    const auto more = end(to).receive(from, 9, in);
+    EXPECT_NE(loss(end(to), *more, from).find("has shut down its Context"), std::string::npos);
+  }
+}
+
+TEST_F(TcpTest, WhoCallsOneThatIsLeavingIsToldSo) {
+  const Bytes much = pattern(1, 0, 1, std::size_t{64} << 20);  // which rank 0 does not take
+  end(1).send(0, 9, much).reset();
+  std::thread leaver([&] { ends_[1].reset(); });
+  std::this_thread::sleep_for(200ms);
+  Bytes in(10);
+  const auto send = end(2).send(1, 9, in);
+  const auto receive = end(2).receive(1, 9, in);
+  EXPECT_NE(loss(end(2), *receive, 1).find("has shut down its Context"), std::string::npos);
+  leaver.join();
+}
+
+// Rank 2 has called and gets no answer, for which a descriptor is missing.
+TEST_F(TcpTest, AFarewellThatFailsIsNobodyElsesMatter) {
+  const Bytes out(10);
+  Bytes in(10);
+  const auto sent = end(2).send(0, 9, out);
+  const auto received = end(0).receive(2, 9, in);
+  finish(end(2), *sent);
+  finish(end(0), *received);
+  expect_open(1, 0);
+  expect_open(0, 1);
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  ends_[0].reset();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  const auto from_1 = end(1).receive(0, 9, in);
+  EXPECT_NE(loss(end(1), *from_1, 0).find("has shut down its Context"), std::string::npos);
+  const auto from_2 = end(2).receive(0, 9, in);
+  EXPECT_NE(loss(end(2), *from_2, 0).find("closed its connections"), std::string::npos);
 }
 
 // What an operation that has failed leaves behind: its memory is free, and the connection goes on with whole messages.
