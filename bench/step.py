@@ -69,31 +69,35 @@ def fail(text):
     sys.exit(f"bench/step.py: {text}")
 
 
+class HelpWithDefaults(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
+    pass
+
+
 def arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpWithDefaults)
+    parser.add_argument("--rounds", type=int, default=5, help="each of them every setting once; fewer than 3 are noise")
     parser.add_argument("--steps", type=int, default=15, help="of each process")
     parser.add_argument("--warmup", type=int, default=3, help="of them, not counted")
     parser.add_argument("--batch", default="4,8", help="images a rank, a list")
     parser.add_argument("--formats", default=",".join(FORMATS), help="memory formats, a list")
-    parser.add_argument("--image-size", type=int, default=64)
-    parser.add_argument("--ranks", type=int, default=0, help="default: 2, or one a host")
+    parser.add_argument("--image-size", type=int, default=64, help="pixels a side")
+    parser.add_argument("--ranks", type=int, default=0, help="0: two, or one a host")
     parser.add_argument("--threads", type=int, default=1, help="a rank")
     parser.add_argument("--coordinators", default="auto,never,always", help="values of KOLO_COORDINATOR, a list")
-    parser.add_argument("--gradients", help="packed, shared (--shared-gradients on) or both, a list; default: what the hosts allow")
+    parser.add_argument("--gradients", help="packed, shared (--shared-gradients on) or both, a list; what the hosts allow unless given")
     parser.add_argument("--updates", default="overlapped",
                         help="of weights, overlapped with the wait for gradients (--overlap-update on), after it, or both, a list")
-    parser.add_argument("--trainer", default=str(HERE.parent / "build/release/bin/imagenet_resnet50"))
+    parser.add_argument("--trainer", default=str(HERE.parent / "build/release/bin/imagenet_resnet50"), help="the program")
     parser.add_argument("--launcher", default="mpirun --oversubscribe --bind-to none", help="'-np RANKS' is appended")
     parser.add_argument("--hosts", type=int, default=0,
                         help="emulated hosts, one rank each unless --ranks says more; needs root (script/cluster)")
-    parser.add_argument("--rate", help="of the hosts' links, in tc's words: 1gbit, 10gbit; default: not shaped")
+    parser.add_argument("--rate", help="of the hosts' links, in tc's words: 1gbit, 10gbit; not shaped unless given")
     parser.add_argument("--no-ddp", action="store_true", help="leave PyTorch out")
     parser.add_argument("--ddp-python", default="python3", help="a Python that has PyTorch")
     parser.add_argument("--ddp-lean", action="store_true", help="also DDP without the copies and broadcasts it can do without")
     parser.add_argument("--ddp-convolutions", choices=("onednn", "stock"), default="onednn",
                         help="onednn: as in kolo's trainer; stock: as PyTorch has them")
-    parser.add_argument("--ddp-optimizer", choices=("fused", "foreach", "plain"), default="fused")
+    parser.add_argument("--ddp-optimizer", choices=("fused", "foreach", "plain"), default="fused", help="of PyTorch's SGDs")
     parser.add_argument("--timeout", type=float, default=300, help="seconds a process may take")
     parser.add_argument("--json", help="file for JSON lines, continued")
     options = parser.parse_args()
@@ -227,9 +231,11 @@ def run_rounds(settings, options):
         for number in range(options.rounds):
             # Every other round backwards: nobody is always first, or always behind the same one.
             for place, setting in enumerate(settings if number % 2 == 0 else settings[::-1], 1):
-                print(f"\rround {number + 1}/{options.rounds}, setting {place}/{len(settings)}", end="", file=sys.stderr)
+                if sys.stderr.isatty():
+                    print(f"\rround {number + 1}/{options.rounds}, setting {place}/{len(settings)}", end="", file=sys.stderr)
                 measure(setting, options, folder)
-    print("\r" + " " * 40 + "\r", end="", file=sys.stderr)
+    if sys.stderr.isatty():
+        print("\r" + " " * 40 + "\r", end="", file=sys.stderr)
 
 
 def measured(settings):

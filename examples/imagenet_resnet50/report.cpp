@@ -128,10 +128,11 @@ void Reporter::epoch(const EpochRecord& r, std::int64_t epochs) {
   line["seconds"] = r.seconds;
   line["images_per_s"] = r.seconds > 0 ? static_cast<double>(r.images) / r.seconds : 0.0;
   if (json_.is_open()) json_ << line.dump() << std::endl;
-  std::string text = format(
-      "epoch %lld/%lld done: train loss %.4f, top-1 %.2f %%, %lld images in %.1f s (%.1f images/s)",
-      static_cast<long long>(r.epoch + 1), static_cast<long long>(epochs), r.train_loss, 100 * r.train_top1,
-      static_cast<long long>(r.images), r.seconds, r.seconds > 0 ? static_cast<double>(r.images) / r.seconds : 0.0);
+  std::string text = format("epoch %lld/%lld %s: train loss %.4f, top-1 %.2f %%, %lld images in %.1f s (%.1f images/s)",
+                            static_cast<long long>(r.epoch + 1), static_cast<long long>(epochs),
+                            r.whole ? "done" : "not finished (--steps)", r.train_loss, 100 * r.train_top1,
+                            static_cast<long long>(r.images), r.seconds,
+                            r.seconds > 0 ? static_cast<double>(r.images) / r.seconds : 0.0);
   if (r.validated) {
     text += format("; validation loss %.4f, top-1 %.2f %%, top-5 %.2f %% of %lld images", r.val_loss, 100 * r.top1,
                    100 * r.top5, static_cast<long long>(r.val_images));

@@ -30,6 +30,7 @@ struct StepRecord {
 // One epoch, or what was run of it. Over all ranks.
 struct EpochRecord {
   std::int64_t epoch = 0;
+  bool whole = true;  // not ended by --steps before its last image
   double train_loss = 0, train_top1 = 0;
   bool validated = false;
   double val_loss = 0, top1 = 0, top5 = 0;  // of the validation images

@@ -82,13 +82,13 @@ class Trainer {
     if (!options_.resume.empty()) say_where_it_goes_on();
     while (!done()) {
       EpochRecord record = train_epoch();
-      const bool whole = position_.step_in_epoch == source_->steps();
-      if (whole) {
+      record.whole = position_.step_in_epoch == source_->steps();
+      if (record.whole) {
         ++position_.epoch;
         position_.step_in_epoch = 0;
       }
       if (options_.sync) average_statistics(context_, *model_);
-      if (whole) validate(record);
+      if (record.whole) validate(record);
       reporter_.epoch(record, options_.epochs);
       if (!options_.checkpoint_dir.empty()) {
         if (scaler_) position_.scaler = scaler_->state();
@@ -294,7 +294,11 @@ void Trainer::warn_about_binding() {
 void Trainer::say_where_it_goes_on() {
   for (const auto& line : position_.passed_over) reporter_.note("warning: passed over, damaged: " + line);
   reporter_.note("resumed from " + options_.resume + " at step " + std::to_string(position_.step));
-  if (done()) reporter_.note("nothing left to do");
+  if (done()) {
+    reporter_.note("nothing left to do");
+  } else if (options_.checkpoint_dir.empty()) {
+    reporter_.note("warning: without --checkpoint-dir nothing of what follows is kept");
+  }
 }
 
 void Trainer::finish() {
