@@ -189,6 +189,8 @@ std::optional<Options> parse_options(int argc, const char* const* argv, std::ost
   } catch (const CLI::CallForHelp&) {
     out << app.help();
     return std::nullopt;
+  } catch (const CLI::ExtrasError&) {
+    throw kolo::UsageError("'" + app.remaining().front() + "' is not understood; --help shows all options");
   } catch (const CLI::ParseError& error) {
     throw kolo::UsageError(error.what());
   }

@@ -58,6 +58,11 @@ TEST(TrainerOptions, DeviceAndPrecision) {
               HasSubstr("--shared-gradients"));
 }
 
+TEST(TrainerOptions, WhatIsNotUnderstoodIsNamed) {
+  EXPECT_THAT(complaint({"--data", "d", "--stepz", "3", "--more"}), testing::StartsWith("'--stepz' is not understood"));
+  EXPECT_THAT(complaint({"--data", "d", "stray"}), testing::StartsWith("'stray' is not understood"));
+}
+
 TEST(TrainerOptions, WhatCannotOverlapSaysWhy) {
   using testing::HasSubstr;
   EXPECT_EQ(parse({"--data", "d", "--overlap-update", "on"}).overlap_update, Choice::on);
