@@ -34,6 +34,7 @@ class Report {
 
   void head(double copy_rate) const {
     if (!speaks_) return;
+    if (placement_.size == 1) std::printf("# one rank: nothing is exchanged; kolo run -n 2 -- ... starts two\n");
     std::printf("# %s, %s, %s buffers; algbw and busbw in GB/s", arguments_.options.operation.c_str(),
                 describe(placement_).c_str(), arguments_.buffer.c_str());
     if (copy_rate > 0) std::printf("; non-temporal copy by all ranks: %.1f GB/s of traffic", copy_rate);
@@ -168,8 +169,10 @@ void add_collective(CLI::App& perf, const std::string& operation, const std::str
       ->check(CLI::Range(1, 1000000000));
   add_json_option(*command, arguments->json);
   command->footer(
-      "Prints the columns of nccl-tests, and with a baseline also ratio: the baseline's median time (p50) over that of "
-      "the row.\nIn kolo's rows above 1: kolo is faster.");
+      "Prints the columns of nccl-tests: algbw is bytes over the median time (p50), busbw what a link between ranks "
+      "then "
+      "carries,\n#wrong how many elements are not what they must be. With a baseline also ratio: the baseline's median "
+      "time over that of\nthe row; in kolo's rows above 1: kolo is faster.");
   command->callback([arguments] { run_perf(*arguments); });
 }
 
