@@ -1,4 +1,5 @@
 // Holds runtime_api.h to the vendor's header. Compiled where that is found, linked nowhere: all of it is static_assert.
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
@@ -14,6 +15,7 @@ namespace {
                 "RuntimeApi::" #member " is not declared like " #function);
 KOLO_CUDA_CALLS(KOLO_CUDA_SAME)
 #undef KOLO_CUDA_SAME
+static_assert(SameCall<decltype(RuntimeApi::context_state), decltype(&::cuDevicePrimaryCtxGetState)>::value);
 
 template <class Value>
 constexpr bool is(Value ours, int vendors) {

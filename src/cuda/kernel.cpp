@@ -28,8 +28,8 @@ KernelHandle KernelImage::find(std::string_view name) {
 }
 
 void KernelImage::launch_with(const Launch& launch, void* arguments, Stream stream) {
-  KernelHandle const kernel = find(launch.kernel);
   const DeviceGuard guard(*runtime_, stream.device);
+  KernelHandle const kernel = find(launch.kernel);
   runtime_->check(
       runtime_->api().launch(kernel, {launch.blocks, 1, 1}, {launch.threads, 1, 1}, &arguments, 0, stream.handle),
       "cudaLaunchKernel of " + std::string(launch.kernel));

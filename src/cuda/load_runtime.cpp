@@ -46,6 +46,7 @@ RuntimePtr make_runtime(const Library& library) {
                        " or newer");
   }
   for_each_call(api, [&](const char* name, auto& function) { find(library, name, function); });
+  if (const Library driver = open("libcuda.so.1", 0)) find(driver, "cuDevicePrimaryCtxGetState", api.context_state);
   try {
     return std::make_shared<const Runtime>(api, library);
   } catch (const BackendError& error) {

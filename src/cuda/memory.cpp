@@ -1,6 +1,5 @@
 #include "cuda/memory.h"
 
-#include <exception>
 #include <string>
 #include <utility>
 
@@ -9,16 +8,6 @@ namespace {
 
 std::string asked(const char* call, std::size_t bytes) {
   return std::string(call) + " of " + std::to_string(bytes) + " bytes";
-}
-
-// In the context of its device, whichever is current. Nobody is left to be told of a failure.
-template <class Release>
-void release(const Runtime& runtime, int device, const Release& call) noexcept {
-  try {
-    const DeviceGuard guard(runtime, device);
-    if (call(runtime.api()) != kSuccess) runtime.api().take_last_error();
-  } catch (const std::exception&) {  // a device that answers no more
-  }
 }
 
 }  // namespace

@@ -37,6 +37,12 @@ int Runtime::attribute(Attribute attribute, int device) const {
   return value;
 }
 
+bool Runtime::has_context(int device) const noexcept {
+  unsigned flags = 0;
+  int active = 0;
+  return api_.context_state == nullptr || api_.context_state(device, &flags, &active) != kSuccess || active != 0;
+}
+
 std::string Runtime::describe() const {
   int version = 0;
   check(api_.runtime_version(&version), "cudaRuntimeGetVersion");
@@ -73,7 +79,8 @@ DeviceGuard::DeviceGuard(const Runtime& runtime, int device) : runtime_(runtime)
 }
 
 DeviceGuard::~DeviceGuard() {
-  if (changed_ && runtime_.api().set_device(before_) != kSuccess) runtime_.api().take_last_error();
+  if (!changed_ || !runtime_.has_context(before_)) return;
+  if (runtime_.api().set_device(before_) != kSuccess) runtime_.api().take_last_error();
 }
 
 }  // namespace kolo::cuda

@@ -1,5 +1,6 @@
 #pragma once
 // A process's CUDA runtime, and what every call to it needs: its errors as exceptions, and the right current device.
+#include <exception>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -20,6 +21,8 @@ class Runtime {
   // BackendError: `call`, and the runtime's name and words for `status`. Not for kNotReady.
   void check(Status status, std::string_view call) const;
   [[nodiscard]] int attribute(Attribute attribute, int device) const;
+  // Whether this process has used `device`; true where nobody knows.
+  [[nodiscard]] bool has_context(int device) const noexcept;
   // One line for people: versions and devices, or why there are none.
   [[nodiscard]] std::string describe() const;
 
@@ -36,11 +39,12 @@ using RuntimePtr = std::shared_ptr<const Runtime>;
 // says what was looked for and what is wrong with what was found: none there, older than kolo needs.
 [[nodiscard]] RuntimePtr load_runtime();
 
-// The calling thread's current device from now on: for threads that work for one device only. (Putting back a device
-// that the thread never used, as a guard does, makes a context there, which takes some hundred MB of that device.)
+// The calling thread's current device from now on: for threads that work for one device only.
 void use_device(const Runtime& runtime, int device);
 
-// Makes `device` the calling thread's current one, and puts back what was.
+// Makes `device` the calling thread's current one, and puts back what was, if this process has ever used that. Threads
+// begin with device 0, and making it current would put a context there, some hundred MB of a device that is another
+// rank's.
 class DeviceGuard {
  public:
   DeviceGuard(const Runtime& runtime, int device);
@@ -53,5 +57,15 @@ class DeviceGuard {
   int before_ = 0;
   bool changed_ = false;
 };
+
+// For destructors: call(table) with `device` current. Nobody is left to be told of a failure.
+template <class Release>
+void release(const Runtime& runtime, int device, const Release& call) noexcept {
+  try {
+    const DeviceGuard guard(runtime, device);
+    if (call(runtime.api()) != kSuccess) runtime.api().take_last_error();
+  } catch (const std::exception&) {  // a device that answers no more
+  }
+}
 
 }  // namespace kolo::cuda

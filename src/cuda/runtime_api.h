@@ -96,6 +96,9 @@ struct RuntimeApi {
   Status (*get_kernel)(KernelHandle* kernel, LibraryHandle library, const char* name) = nullptr;
   Status (*launch)(const void* kernel, Dim3 grid, Dim3 block, void** arguments, std::size_t shared_bytes,
                    StreamHandle stream) = nullptr;  // cudaLaunchKernel
+
+  // Of the driver, and null where that is not known: whether this process has a context on a device.
+  Status (*context_state)(int device, unsigned* flags, int* active) = nullptr;  // cuDevicePrimaryCtxGetState
 };
 
 }  // namespace kolo::cuda

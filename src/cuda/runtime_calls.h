@@ -1,6 +1,7 @@
 #pragma once
-// Each member of RuntimeApi with the name of its function, in one list for the loader, for the check that a table is
-// complete, and for abi_check.cpp. A macro, because functions have no names that the language could list.
+// Each member of RuntimeApi that is of the runtime, with the name of its function, in one list for the loader, for the
+// check that a table is complete, and for abi_check.cpp. A macro, because functions have no names that the language
+// could list.
 #include "cuda/runtime_api.h"
 
 #define KOLO_CUDA_CALLS(CALL)                               \
@@ -46,9 +47,11 @@ namespace kolo::cuda {
 #define KOLO_CUDA_COUNT(member, function) +1
 inline constexpr std::size_t kCalls = 0 KOLO_CUDA_CALLS(KOLO_CUDA_COUNT);
 #undef KOLO_CUDA_COUNT
-static_assert(sizeof(RuntimeApi) == kCalls * sizeof(void (*)()), "a member is missing in the list above");
+inline constexpr std::size_t kDriverCalls = 1;  // context_state
+static_assert(sizeof(RuntimeApi) == (kCalls + kDriverCalls) * sizeof(void (*)()),
+              "a member is missing in the list above");
 
-// Calls each(name of the function, the member) for every member.
+// Calls each(name of the function, the member) for every member of the list.
 template <class Api, class F>
 void for_each_call(Api& api, F&& each) {
 #define KOLO_CUDA_EACH(member, function) each(#function, api.member);

@@ -26,7 +26,8 @@ Event::Event(RuntimePtr runtime, int device) : runtime_(std::move(runtime)), dev
 }
 
 Event::~Event() {
-  if (handle_ != nullptr && runtime_->api().event_destroy(handle_) != kSuccess) runtime_->api().take_last_error();
+  if (handle_ == nullptr) return;
+  release(*runtime_, device_, [this](const RuntimeApi& api) { return api.event_destroy(handle_); });
 }
 
 Event::Event(Event&& other) noexcept
@@ -54,9 +55,13 @@ void Event::record(Stream stream) {
   recorded_ = true;
 }
 
-bool Event::passed() const { return cuda::passed(*runtime_, runtime_->api().event_query(handle_), "cudaEventQuery"); }
+bool Event::passed() const {
+  const DeviceGuard guard(*runtime_, device_);
+  return cuda::passed(*runtime_, runtime_->api().event_query(handle_), "cudaEventQuery");
+}
 
 bool is_captured(const Runtime& runtime, Stream stream) {
+  const DeviceGuard guard(runtime, stream.device);
   int status = 0;
   runtime.check(runtime.api().stream_is_capturing(stream.handle, &status), "cudaStreamIsCapturing");
   return status != 0;
@@ -105,9 +110,12 @@ OwnStream::OwnStream(RuntimePtr runtime, int device, Priority priority)
 }
 
 OwnStream::~OwnStream() {
-  if (runtime_->api().stream_destroy(handle_) != kSuccess) runtime_->api().take_last_error();
+  release(*runtime_, device_, [this](const RuntimeApi& api) { return api.stream_destroy(handle_); });
 }
 
-bool OwnStream::idle() const { return passed(*runtime_, runtime_->api().stream_query(handle_), "cudaStreamQuery"); }
+bool OwnStream::idle() const {
+  const DeviceGuard guard(*runtime_, device_);
+  return passed(*runtime_, runtime_->api().stream_query(handle_), "cudaStreamQuery");
+}
 
 }  // namespace kolo::cuda

@@ -32,10 +32,11 @@ Lane::~Lane() {
   if (!idle()) (void)new (std::nothrow) std::vector<Retired>(std::move(retired_));
 }
 
-void Lane::adopt_thread() const {
+void Lane::adopt_thread() const noexcept {
+  const cuda::RuntimeApi& api = runtime()->api();
   int current = 0;
-  runtime()->check(runtime()->api().get_device(&current), "cudaGetDevice");
-  if (current != device()) cuda::use_device(*runtime(), device());
+  const bool known = api.get_device(&current) == cuda::kSuccess;
+  if (!known || (current != device() && api.set_device(device()) != cuda::kSuccess)) api.take_last_error();
 }
 
 std::unique_ptr<RegisteredBuffer> Lane::allocate(std::size_t bytes, std::chrono::milliseconds timeout) {

@@ -64,9 +64,9 @@ class Lane {
   // Of the communicator, and collective there, behind what is in flight. Where it has none left, what the program keeps
   // for itself is released, on all its ranks, and it is asked once more.
   [[nodiscard]] std::unique_ptr<RegisteredBuffer> allocate(std::size_t bytes, std::chrono::milliseconds timeout);
-  // For a thread that works for this lane only: its device becomes the thread's. The guards in what it calls would put
-  // back the one that it began with, which makes a context there, of some hundred MB.
-  void adopt_thread() const;
+  // For a thread that works for this lane only: its device becomes the thread's, and the guards in what it calls have
+  // nothing to do.
+  void adopt_thread() const noexcept;
   [[nodiscard]] bool is_captured(Stream stream) const { return cuda::is_captured(*parts_.runtime, stream); }
   // What is enqueued in the lane from now on comes after what is in `earlier` by now.
   void order_after(Stream earlier);

@@ -74,7 +74,7 @@ bool EngineImpl::advance(Visitor visitor) {
 
 bool EngineImpl::advance_rounds(Visitor visitor) {
   if (held_) return false;
-  if (lane_ && visitor == Visitor::coordinator && !negotiation_.has_ended()) lane_->adopt_thread();
+  if (lane_ && visitor == Visitor::coordinator) lane_->adopt_thread();
   bool moved = false;
   for (auto* rounds : rounds_) moved |= rounds->advance();
   return moved;

@@ -85,6 +85,7 @@ void register_windows(GroupState& group, const NcclBuffers& buffers) {
 }
 
 bool register_buffers(GroupState& group, const NcclBuffers& buffers) {
+  const cuda::DeviceGuard guard(*group.runtime, group.device);
   CommHandle& handle = group.handle;
   for (const auto& buffer : buffers) {
     void* registration = nullptr;

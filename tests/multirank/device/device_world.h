@@ -28,10 +28,13 @@ class DeviceWorld {
     std::map<int, std::string> without_nccl{};  // ranks, and why
     bool network_takes_devices = false;         // and not the hosts' memory only
     const nccl::TunerV5* tuner = nullptr;       // which NCCL asks
+    // So many devices before the ranks' are nobody's. All threads begin with the first device, and run() leaves it so.
+    int free_devices = 0;
   };
   using Mutate = std::function<cuda::RuntimeApi(const cuda::RuntimeApi&)>;
   explicit DeviceWorld(const Options& options, const Mutate& mutate = {})
-      : device_({.devices = static_cast<int>(options.hosts.size()), .seed = options.seed}),
+      : free_devices_(options.free_devices),
+        device_({.devices = free_devices_ + static_cast<int>(options.hosts.size()), .seed = options.seed}),
         nccl_(device_, {.seed = options.seed, .tuner = options.tuner}),
         runtime_(std::make_shared<const cuda::Runtime>(mutate ? mutate(device_.api()) : device_.api())) {
     add_kolo_kernels(device_);
@@ -51,15 +54,17 @@ class DeviceWorld {
   [[nodiscard]] const cuda::RuntimePtr& runtime() const noexcept { return runtime_; }
   [[nodiscard]] const runtime::Devices& devices() const noexcept { return devices_; }
   [[nodiscard]] int size() const noexcept { return static_cast<int>(contexts_.size()); }
+  [[nodiscard]] int device_of(int rank) const noexcept { return free_devices_ + rank; }
   [[nodiscard]] CounterSnapshot counters(int rank) const {
     return contexts_[static_cast<std::size_t>(rank)]->counters();
   }
 
-  // `body(context)` on every rank, whose current device is its own. The contexts end with it.
+  // `body(context)` on every rank, whose current device is its own unless there are free ones. The contexts end with
+  // it.
   template <class Body>
   void run(Body body) {
     run_ranks(size(), [&](int rank) {
-      runtime_->api().set_device(rank);
+      if (free_devices_ == 0) runtime_->api().set_device(rank);
       auto context = std::move(contexts_[static_cast<std::size_t>(rank)]);
       body(*context);
       context->shutdown();
@@ -75,6 +80,7 @@ class DeviceWorld {
     return simulated_library(nccl_);
   }
 
+  int free_devices_;
   SimulatedDevice device_;
   SimulatedNccl nccl_;
   cuda::RuntimePtr runtime_;
@@ -97,13 +103,14 @@ class DeviceModel {
   DeviceModel(DeviceWorld& world, int rank, std::vector<std::int64_t> counts, bool side_stream)
       : world_(world),
         rank_(rank),
+        device_(world.device_of(rank)),
         counts_(std::move(counts)),
-        user_(world.runtime(), rank),
-        side_(world.runtime(), rank),
-        events_(world.runtime(), rank),
+        user_(world.runtime(), device_),
+        side_(world.runtime(), device_),
+        events_(world.runtime(), device_),
         backward_(side_stream ? side_.view() : user_.view()) {
     for (const auto count : counts_) {
-      memory_.emplace_back(world.runtime(), rank, std::max<std::size_t>(bytes(count), 1));
+      memory_.emplace_back(world.runtime(), device_, std::max<std::size_t>(bytes(count), 1));
     }
   }
 
@@ -116,7 +123,7 @@ class DeviceModel {
   }
   [[nodiscard]] ReducerOptions options() const {
     ReducerOptions options;
-    options.device = rank_;
+    options.device = device_;
     return options;
   }
   [[nodiscard]] Stream user() const { return user_.view(); }
@@ -154,6 +161,7 @@ class DeviceModel {
 
   DeviceWorld& world_;
   int rank_;
+  int device_;
   std::vector<std::int64_t> counts_;
   cuda::OwnStream user_;
   cuda::OwnStream side_;

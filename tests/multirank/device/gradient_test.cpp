@@ -24,6 +24,14 @@ TEST_P(DeviceRounds, AverageInAnyOrderThatTheWaitsAllow) {
   check_orders(world, options, kSanitized ? 6 : 48);
 }
 
+// As ranks of one host that see all of its devices, in threads that never chose one.
+TEST_P(DeviceRounds, LeaveOtherDevicesAlone) {
+  const auto& [reduction, world] = GetParam();
+  DeviceWorld::Options options{.hosts = world.hosts, .config = small_buckets(), .free_devices = 1};
+  options.config.device_reduction = reduction;
+  check_orders(world, options, 3);
+}
+
 // By the hosts, it is bit for bit what gradients of the host become.
 TEST(StagedRounds, AreWhatTheHostMakes) {
   auto config = small_buckets();

@@ -117,6 +117,7 @@ inline std::vector<FoundGradient> train(DeviceWorld& world, Context& context, co
     }
   }
   for (const Stream stream : {model.backward(), model.user()}) {
+    const cuda::DeviceGuard guard(*world.runtime(), stream.device);
     EXPECT_EQ(world.runtime()->api().stream_synchronize(stream.handle), cuda::kSuccess);
   }
   second.check(world);
@@ -130,6 +131,9 @@ inline void check_training(const DeviceWorld::Options& options, const DeviceProg
   std::vector<std::vector<FoundGradient>> found(options.hosts.size());
   world.run(
       [&](Context& context) { found[static_cast<std::size_t>(context.rank())] = train(world, context, program); });
+  for (const int device : world.device().contexts()) {
+    EXPECT_GE(device, options.free_devices) << "is nobody's, and was used";
+  }
   for (const auto& rank : found) {
     EXPECT_EQ(rank.size(), kDeviceCounts.size() * static_cast<std::size_t>(program.steps));
     for (const auto& [step, index, values] : rank) {

@@ -12,6 +12,14 @@ std::uint64_t next_generation() {
   return ++last;
 }
 
+// Calls that make no context on the current device. `set_device` makes one on the device that it names.
+bool asks_only(std::string_view call) {
+  constexpr std::string_view kAsking[] = {"runtime_version", "driver_version", "take_last_error",  "device_count",
+                                          "get_device",      "set_device",     "device_attribute", "device_properties",
+                                          "pci_bus_id",      "device_at",      "peer_attribute",   "context_state"};
+  return std::ranges::find(kAsking, call) != std::end(kAsking);
+}
+
 }  // namespace
 
 DeviceCore::DeviceCore(const DeviceOptions& given)
@@ -29,6 +37,7 @@ void DeviceCore::report(Fault fault, std::string text) {
 
 cuda::Status DeviceCore::enter(const std::string& call) {
   ++calls[call];
+  if (!asks_only(call)) contexts.insert(current_device());
   const auto failure = failures.find(call);
   if (failure == failures.end() || failure->second.times == 0) return cuda::kSuccess;
   if (failure->second.times > 0) --failure->second.times;

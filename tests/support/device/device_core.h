@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -81,6 +82,7 @@ class DeviceCore {
   std::map<std::string, std::unique_ptr<SimulatedKernel>, std::less<>> kernels;
   std::vector<std::unique_ptr<int>> libraries;  // addresses serve as handles
   std::map<std::string, int, std::less<>> calls;
+  std::set<int> contexts;  // devices that this process has used
   struct Failure {
     cuda::Status status;
     int times;

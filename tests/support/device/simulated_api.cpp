@@ -109,6 +109,16 @@ Status set_device(int device) {
   return call("set_device", [&](DeviceCore& core, Held&) {
     if (device < 0 || device >= core.options.devices) return kInvalidDevice;
     core.current_device() = device;
+    core.contexts.insert(device);
+    return cuda::kSuccess;
+  });
+}
+
+Status context_state(int device, unsigned* flags, int* active) {
+  return call("context_state", [&](DeviceCore& core, Held&) {
+    if (device < 0 || device >= core.options.devices) return kInvalidDevice;
+    *flags = 0;
+    *active = core.contexts.contains(device) ? 1 : 0;
     return cuda::kSuccess;
   });
 }
@@ -338,6 +348,7 @@ cuda::RuntimeApi simulated_api() {
                        .event_destroy = event_destroy,
                        .event_record = event_record,
                        .event_query = event_query};
+  api.context_state = context_state;
   add_transfers(api);
   return api;
 }

@@ -165,6 +165,11 @@ std::size_t SimulatedDevice::pinned_bytes() const {
   return core_->memory.live_bytes(MemoryKind::pinned, -1) + core_->memory.live_bytes(MemoryKind::registered, -1);
 }
 
+std::set<int> SimulatedDevice::contexts() const {
+  const auto held = lock();
+  return core_->contexts;
+}
+
 int SimulatedDevice::live_streams() const {
   const auto held = lock();
   return core_->streams.live();

@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -136,6 +137,8 @@ class SimulatedDevice {
   [[nodiscard]] int launches(std::string_view kernel) const;
   [[nodiscard]] std::size_t device_bytes(int device) const;  // allocated now
   [[nodiscard]] std::size_t pinned_bytes() const;            // registered ones too
+  // Those that this process has used: on a true device each has a context, which takes some hundred MB.
+  [[nodiscard]] std::set<int> contexts() const;
   [[nodiscard]] int live_streams() const;
   [[nodiscard]] int live_events() const;
   void set_capturing(cuda::StreamHandle stream, bool capturing);

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <future>
+#include <set>
+
 #include "kolo/error.h"
 #include "support/device/simulated_device.h"
 
@@ -57,6 +60,34 @@ TEST(Runtime, ErrorsNameTheCallAndAreNotLeftBehind) {
   EXPECT_EQ(text_of([&] { runtime.check(status, "cudaSetDevice(7)"); }),
             "cudaSetDevice(7): cudaErrorInvalidDevice (invalid device ordinal)");
   EXPECT_EQ(device.api().take_last_error(), kSuccess);
+}
+
+// A rank's threads begin with device 0, which is another rank's.
+TEST(DeviceGuard, LeavesADeviceAloneThatNobodyHasUsed) {
+  SimulatedDevice device({.devices = 2});
+  const Runtime runtime(device.api());
+  const auto current_after_a_guard = [&] {
+    { const DeviceGuard guard(runtime, 1); }
+    int which = -1;
+    runtime.check(device.api().get_device(&which), "cudaGetDevice");
+    return which;
+  };
+  const auto in_a_new_thread = [](const auto& body) { return std::async(std::launch::async, body).get(); };
+  EXPECT_EQ(in_a_new_thread(current_after_a_guard), 1);
+  EXPECT_EQ(device.contexts(), std::set<int>{1});
+  use_device(runtime, 0);  // somebody else does
+  EXPECT_EQ(in_a_new_thread(current_after_a_guard), 0);
+}
+
+// As with a driver that does not say.
+TEST(DeviceGuard, PutsBackWhatWasWhereNobodyKnows) {
+  SimulatedDevice device({.devices = 2});
+  RuntimeApi api = device.api();
+  api.context_state = nullptr;
+  const Runtime runtime(api);
+  EXPECT_TRUE(runtime.has_context(0));
+  { const DeviceGuard guard(runtime, 1); }
+  EXPECT_EQ(device.contexts(), (std::set<int>{0, 1}));
 }
 
 TEST(DeviceGuard, PutsBackWhatWas) {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 
 #include <optional>
+#include <set>
+#include <thread>
 #include <vector>
 
 #include "cuda/memory.h"
@@ -62,6 +64,23 @@ TEST_F(Streams, MisuseIsFoundBeforeTheDeviceIsAsked) {
   EXPECT_THROW(event.record(far_.view()), UsageError);
   EXPECT_TRUE(device_.violations().empty());
   EXPECT_EQ(device_.calls("stream_wait_event") + device_.calls("event_record"), 0);
+}
+
+// Whichever thread asks: each begins with device 0, which is another rank's.
+TEST(StreamsOfADevice, NoOtherDeviceIsUsed) {
+  SimulatedDevice device{{.devices = 2}};
+  const RuntimePtr runtime = std::make_shared<const Runtime>(device.api());
+  std::optional<OwnStream> stream(std::in_place, runtime, 1);
+  std::optional<Event> event(std::in_place, runtime, 1);
+  const auto in_a_new_thread = [](const auto& body) { std::thread(body).join(); };
+  in_a_new_thread([&] { event->record(stream->view()); });
+  in_a_new_thread([&] { static_cast<void>(event->passed()); });
+  in_a_new_thread([&] { wait_for(*runtime, stream->view(), *event); });
+  in_a_new_thread([&] { static_cast<void>(stream->idle()); });
+  in_a_new_thread([&] { EXPECT_FALSE(is_captured(*runtime, Stream{nullptr, 1})); });
+  in_a_new_thread([&] { event.reset(); });
+  in_a_new_thread([&] { stream.reset(); });
+  EXPECT_EQ(device.contexts(), std::set<int>{1});
 }
 
 TEST_F(Streams, AnEventMovesWithWhatItIs) {
