@@ -48,7 +48,7 @@ struct Options {
   // Each weight is updated when its gradient is there, while others are reduced. Possible on the CPU, with kolo's SGD.
   Choice overlap_update = Choice::where_possible;
   bool channels_last = true;
-  DeviceKind device = DeviceKind::cpu;  // cuda: the GPU with the number of the local rank
+  DeviceKind device = DeviceKind::cpu;  // cuda: see kolo::use_cuda()
   Amp amp = Amp::off;                   // fp16: with loss scaling
   int threads = 0;                      // of LibTorch, a rank; 0: this rank's share of the cores it may use
   int workers = 0;                      // loader threads, a rank; 0: half of that share, at least one

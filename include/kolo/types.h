@@ -37,6 +37,9 @@ struct Placement {
   int cross_rank = 0;
   int cross_size = 1;
   std::string host;
+  // Which of its host's GPUs is this rank's, counted round where a process sees fewer: its number among the processes
+  // that were started together on the host. A rank of a part of that world, or one that has survived others, keeps it.
+  int device = 0;
 };
 
 }  // namespace kolo

@@ -36,6 +36,13 @@ void check_world_size(int found, const Lookup& lookup) {
   if (!number(lookup("OMPI_COMM_WORLD_SIZE"))) refuse_other_than(found, "SLURM_NTASKS", lookup);
 }
 
+std::optional<int> number_on_host(const Lookup& lookup) {
+  for (const char* variable : {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PALS_LOCAL_RANKID", "SLURM_LOCALID"}) {
+    if (const auto found = number(lookup(variable)); found && *found >= 0) return found;
+  }
+  return std::nullopt;
+}
+
 bool started_by_launcher() {
   for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE"}) {
     if (base::get_environment(variable)) return true;

@@ -30,6 +30,7 @@ class MpiBootstrap final : public Bootstrap {
     Place here = place(comm_.rank(), allgather(host_key()));
     placement_ = std::move(here.placement);
     placement_.host = host_name();
+    if (handle != nullptr) placement_.device = number_on_host(base::get_environment).value_or(placement_.device);
     local_ranks_ = std::move(here.local_ranks);
   }
 

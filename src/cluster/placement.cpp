@@ -18,6 +18,7 @@ Place place(Rank rank, std::span<const std::string> host_keys) {
       result.local_ranks.push_back(r);
     }
   }
+  result.placement.device = result.placement.local_rank;
   result.placement.local_size = static_cast<int>(result.local_ranks.size());
   result.placement.cross_rank = static_cast<int>(std::find(hosts.begin(), hosts.end(), mine) - hosts.begin());
   result.placement.cross_size = static_cast<int>(hosts.size());

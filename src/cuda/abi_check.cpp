@@ -35,6 +35,7 @@ static_assert(is(Attribute::multiprocessors, cudaDevAttrMultiProcessorCount) &&
 static_assert(is(PeerAttribute::access, cudaDevP2PAttrAccessSupported) &&
               is(PeerAttribute::native_atomics, cudaDevP2PAttrNativeAtomicSupported));
 static_assert(offsetof(DeviceProperties, name) == offsetof(cudaDeviceProp, name) &&
+              offsetof(DeviceProperties, uuid) == offsetof(cudaDeviceProp, uuid) &&
               offsetof(DeviceProperties, memory) == offsetof(cudaDeviceProp, totalGlobalMem) &&
               sizeof(DeviceProperties) >= sizeof(cudaDeviceProp));
 

@@ -19,6 +19,16 @@ bool has(const Runtime& runtime, PeerAttribute attribute, int from, int to) {
   return value != 0;
 }
 
+std::string digits_of(const char (&uuid)[16]) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (const char each : uuid) {
+    const auto byte = static_cast<unsigned char>(each);
+    text += {kDigits[byte / 16], kDigits[byte % 16]};
+  }
+  return text.find_first_not_of('0') == std::string::npos ? "" : text;
+}
+
 }  // namespace
 
 Identity identity_of(const Runtime& runtime, int device) {
@@ -26,7 +36,7 @@ Identity identity_of(const Runtime& runtime, int device) {
   runtime.check(runtime.api().device_properties(properties.get(), device), "cudaGetDeviceProperties");
   char address[64] = "";
   runtime.check(runtime.api().pci_bus_id(address, sizeof address, device), "cudaDeviceGetPCIBusId");
-  return {properties->name, properties->memory, address};
+  return {properties->name, properties->memory, address, digits_of(properties->uuid)};
 }
 
 std::optional<Link> link_between(const Runtime& runtime, const std::string& from, const std::string& to) {

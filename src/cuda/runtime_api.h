@@ -43,7 +43,8 @@ enum class PeerAttribute : int {  // cudaDeviceP2PAttr: of the way from one devi
 // The beginning of cudaDeviceProp, which CUDA 12 and 13 have alike, and room for what they have behind it.
 struct DeviceProperties {
   char name[256];
-  char identity[28];
+  char uuid[16];
+  char other_identity[12];
   std::size_t memory;  // bytes
   char rest[4096];
 };

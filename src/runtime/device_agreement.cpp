@@ -12,7 +12,7 @@
 namespace kolo::runtime {
 namespace {
 
-constexpr std::size_t kFields = 9;
+constexpr std::size_t kFields = 10;
 
 std::string name_of(DeviceReduction reduction) {
   return std::string(kDeviceReductions[static_cast<std::size_t>(reduction)]);
@@ -37,10 +37,16 @@ void check_settings(const std::vector<DeviceFacts>& ranks) {
   }
 }
 
+// Containers of one machine may look like hosts of their own, and hosts may have one name: so by the device's own
+// number.
+std::string number_of(const DeviceFacts& facts) {
+  return facts.number.empty() ? facts.device + " of host " + std::to_string(facts.host_number) : facts.number;
+}
+
 void check_sharing(const std::vector<DeviceFacts>& ranks) {
-  std::map<std::pair<std::string, std::string>, std::size_t> taken;
+  std::map<std::string, std::size_t> taken;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
-    const auto [other, alone] = taken.try_emplace({ranks[r].host, ranks[r].device}, r);
+    const auto [other, alone] = taken.try_emplace(number_of(ranks[r]), r);
     if (alone || (ranks[r].shares && ranks[other->second].shares)) continue;
     throw UsageError("ranks " + std::to_string(other->second) + " and " + std::to_string(r) + " are both on device " +
                      ranks[r].device + " of " + ranks[r].host +
@@ -71,7 +77,7 @@ std::string missing_nccl(const std::vector<DeviceFacts>& ranks) {
 std::string encode(const DeviceFacts& facts) {
   return base::join_fields({facts.trouble, facts.host, facts.device, facts.shares ? "shares" : "alone",
                             name_of(facts.reduction), facts.no_nccl, facts.name, std::to_string(facts.memory),
-                            std::to_string(facts.host_number)});
+                            std::to_string(facts.host_number), facts.number});
 }
 
 DeviceFacts decode(const std::string& line) {
@@ -93,6 +99,7 @@ DeviceFacts decode(const std::string& line) {
   facts.name = fields[6];
   facts.memory = static_cast<std::size_t>(*memory);
   facts.host_number = static_cast<int>(*host_number);
+  facts.number = fields[9];
   return facts;
 }
 

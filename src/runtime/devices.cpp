@@ -52,6 +52,7 @@ void find_device(Found& found, const FindDevices& find, int device, std::chrono:
     if (device < runtime.device_count()) {
       const cuda::Identity identity = cuda::identity_of(runtime, device);
       found.facts.device = identity.address;
+      found.facts.number = identity.number;
       found.facts.name = identity.name;
       found.facts.memory = identity.memory;
       kernels::try_out(found.devices.runtime, *found.devices.kernels, device, timeout);
@@ -116,8 +117,8 @@ Reach reach_in_two_steps(const Found& found, int device, const LaneWorld& world)
   nccl::NcclParts parts = nccl_parts(found, device, world);
   const bool by_devices = world.config->device_reduction == DeviceReduction::hierarchical;
   // Windows end when what is in flight has; with two communicators in one stream that may wait for the other one's end.
-  const bool may_choose = parts.registration == NcclRegistration::automatic;
-  if (by_devices && may_choose) parts.registration = NcclRegistration::buffer;
+  // And whether an MPI that takes memory of devices takes a window's has not been tried.
+  if (parts.registration == NcclRegistration::automatic) parts.registration = NcclRegistration::buffer;
   Reach reach;
   reach.route = by_devices ? device::Route::shares_by_devices : device::Route::shares_by_hosts;
   reach.communicator = some_host_has_several(hosts)

@@ -61,6 +61,7 @@ std::unique_ptr<Context> Context::create_over_survivors(Context& old, const Conf
   conversation.transport = between.get();
   conversation.tag = runtime::conversation_tag(parts.user_wires, agreement.epoch);
   conversation.timeout = limit;
+  conversation.device = old.placement().device;
   conversation.while_waiting = [&] { monitor.require_members(agreement); };
   conversation.keep = [&](std::shared_ptr<void> memory) { parts.user_wires.kept.push_back(std::move(memory)); };
   Config changed = config;

@@ -103,15 +103,6 @@ std::vector<std::string> load_cuda(const CudaFiles& files) {
   return addresses;
 }
 
-int gpu_of(const Placement& placement, int gpus, bool shared) {
-  if (shared) return placement.local_rank % gpus;
-  if (placement.local_rank < gpus) return placement.local_rank;
-  if (gpus == 1) return 0;  // perhaps one of its own, which the launcher shows it: trouble_of() finds out
-  throw UsageError("there are " + std::to_string(gpus) + " GPUs for " + std::to_string(placement.local_size) +
-                   " ranks on " + placement.host + "; start at most " + std::to_string(gpus) +
-                   " ranks a host, or let ranks share a GPU with KOLO_SHARED_DEVICE=on");
-}
-
 std::string trouble_of(const std::vector<GpuClaim>& claims) {
   std::map<std::string, std::vector<std::size_t>> troubles, users;
   for (std::size_t rank = 0; rank < claims.size(); ++rank) {

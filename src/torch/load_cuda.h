@@ -4,8 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "kolo/types.h"
-
 namespace kolo {
 
 // What has to be there.
@@ -19,13 +17,10 @@ struct CudaFiles {
 // driver nothing is loaded. Throws BackendError that says what is missing.
 [[nodiscard]] std::vector<std::string> load_cuda(const CudaFiles& files);
 
-// The number of this rank's GPU among `gpus`. Throws UsageError when there are too few.
-[[nodiscard]] int gpu_of(const Placement& placement, int gpus, bool shared);
-
 // What a rank tells the others before it uses its GPU.
 struct GpuClaim {
   std::string trouble;  // why it has none
-  std::string gpu;      // host and address; empty where it may be shared
+  std::string gpu;      // which one, for people; empty where it may be shared
 };
 // Empty when every rank has what it needs; the same text on all ranks.
 [[nodiscard]] std::string trouble_of(const std::vector<GpuClaim>& claims);

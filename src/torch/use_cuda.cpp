@@ -22,6 +22,10 @@ std::vector<GpuClaim> exchange(Context& context, const GpuClaim& mine) {
   return claims;
 }
 
+std::string text_of(const std::string& address, const Placement& placement) {
+  return address + " of host " + std::to_string(placement.cross_rank) + " (" + placement.host + ")";
+}
+
 c10::Device gpu_device(int gpu) { return {c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(gpu)}; }
 
 // Makes it the current one, and something on it: a GPU that is taken by others, full or broken says so only then.
@@ -33,14 +37,14 @@ void use(const c10::Device& device) {
 }  // namespace
 
 c10::Device use_cuda(Context& context) {
-  const bool shared = context.config().shared_device;
+  const Placement& placement = context.placement();
   GpuClaim claim;
   int gpu = 0;
   try {
     const auto addresses = load_cuda(usual_cuda_files());
-    gpu = gpu_of(context.placement(), static_cast<int>(addresses.size()), shared);
+    gpu = placement.device % static_cast<int>(addresses.size());
     use(gpu_device(gpu));
-    if (!shared) claim.gpu = context.placement().host + " " + addresses[static_cast<std::size_t>(gpu)];
+    if (!context.config().shared_device) claim.gpu = text_of(addresses[static_cast<std::size_t>(gpu)], placement);
   } catch (const c10::Error& error) {  // of a GPU that is there and cannot be used
     claim.trouble = error.what_without_backtrace();
   } catch (const std::exception& error) {

@@ -111,6 +111,7 @@ class TcpIncoming {
   // Nothing more will come: the peer said farewell, or it did not.
   [[nodiscard]] bool ended() const noexcept { return over_; }
   [[nodiscard]] bool heard_farewell() const noexcept { return farewell_; }
+  [[nodiscard]] bool heard_anything() const noexcept { return heard_; }
 
  private:
   bool parse(Inbox& inbox, bool& completed);
@@ -125,6 +126,7 @@ class TcpIncoming {
   bool ending_ = false;  // the kernel has said so; there may be bytes before it
   bool over_ = false;
   bool farewell_ = false;
+  bool heard_ = false;
 };
 
 }  // namespace kolo::transport

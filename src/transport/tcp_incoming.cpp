@@ -83,6 +83,7 @@ std::size_t TcpIncoming::fill(Inbox& inbox) {
     if (count == 0 || errno != EAGAIN) over_ = true;
     return 0;
   }
+  heard_ = true;
   const auto bytes = static_cast<std::size_t>(count);
   if (direct > 0) inbox.advance(std::min(bytes, direct));
   end_ += bytes - std::min(bytes, direct);

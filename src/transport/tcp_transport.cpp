@@ -103,12 +103,14 @@ class TcpTransport final : public Transport {
   void receive_on(Peer& peer, base::UniqueFd socket);
   void handle(std::span<const epoll_event> events);
   void admit();
+  void admit_last() noexcept;
   void take_leave(Peer& peer) noexcept;
   void deliver_last_words();
   std::span<const epoll_event> wait(std::chrono::microseconds at_most);
   void pump(Peer& peer);
   void pump_all();
   [[nodiscard]] bool has_work() const noexcept;
+  void hear_out(Peer& peer);
   void lost(Peer& peer, const std::string& how);
 
   Rank rank_;
@@ -123,6 +125,7 @@ class TcpTransport final : public Transport {
   std::vector<Peer*> known_;                  // those that are not null
   std::vector<Peer*> to_call_;                // unless they call first
   std::uint64_t looks_ = 0;
+  bool leaving_ = false;
   bool completed_ = false;  // something has completed since the last wait
 };
 
@@ -180,9 +183,10 @@ TcpTransport::TcpTransport(TcpWorld world, telemetry::Counters& counters)
 }
 
 TcpTransport::~TcpTransport() {
+  leaving_ = true;
+  admit_last();  // who has just called is told too
+  for (Peer* const peer : known_) take_leave(*peer);
   try {
-    admit();  // who has just called is told too
-    for (Peer* const peer : known_) take_leave(*peer);
     deliver_last_words();
   } catch (const std::exception&) {
     // Whoever is not told finds the connection closed.
@@ -323,11 +327,20 @@ void TcpTransport::handle(std::span<const epoll_event> events) {
     Peer& peer = *peers_[index];
     peer.out.notice((event.events & EPOLLOUT) != 0, ended);
     // It may answer on this connection.
-    if (peer.out.state() == TcpOutgoing::State::open && !peer.in) {
+    if (peer.out.state() == TcpOutgoing::State::open && !peer.in && !leaving_) {
       receive_on(peer, duplicate(peer.out.socket()));
     }
   }
-  if (called) admit();
+  if (called) leaving_ ? admit_last() : admit();
+}
+
+// One that cannot be answered is nobody else's matter. The listener would tell of it again and again.
+void TcpTransport::admit_last() noexcept {
+  try {
+    admit();
+  } catch (const std::exception&) {
+    epoll_.remove(listener_.descriptor());
+  }
 }
 
 void TcpTransport::admit() {
@@ -359,11 +372,13 @@ bool TcpTransport::has_work() const noexcept {
 
 bool TcpTransport::goes_nowhere(Peer& peer) {
   if (peer.out.state() != TcpOutgoing::State::failed) return false;
-  pump(peer);  // what it said last
+  if (!peer.left()) hear_out(peer);
   if (peer.left()) return true;
   const int error = peer.out.error();
-  // Its transport is gone, before this rank had anything to say. If that was a death, the monitor knows.
-  if (error == ECONNREFUSED && watched()) {
+  // Its transport is gone, and has perhaps never heard of this rank. If that was a death, the monitor knows.
+  const bool heard = peer.has_called || (peer.in && peer.in->heard_anything());
+  const bool shut = error == 0 || error == ECONNRESET || error == EPIPE;
+  if ((error == ECONNREFUSED || (shut && !heard)) && watched()) {
     require_whole();
     return true;
   }
@@ -378,8 +393,17 @@ void TcpTransport::require_source(Peer& peer) {
     if (peer.waited_since == Clock::time_point{}) peer.waited_since = Clock::now();
     if (Clock::now() - peer.waited_since > kPatience) call(peer);
   }
+  if (peer.ended() && !peer.left()) hear_out(peer);
   if (peer.ended())
     lost(peer, peer.left() ? "has shut down its Context" : "closed its connections before it said that it leaves");
+}
+
+// A peer whose connection has ended: what it said last may be unread yet, on that connection or on one of a call of its
+// own.
+void TcpTransport::hear_out(Peer& peer) {
+  admit();
+  if (peer.in) peer.in->notice(true, true);
+  pump(peer);
 }
 
 void TcpTransport::lost(Peer& peer, const std::string& how) {

@@ -60,6 +60,7 @@ class TransportBootstrap final : public cluster::Bootstrap {
     cluster::Place here = cluster::place(parts_.transport->rank(), allgather(cluster::host_key()));
     placement_ = std::move(here.placement);
     placement_.host = cluster::host_name();
+    placement_.device = parts_.device;
     local_ranks_ = std::move(here.local_ranks);
   }
 

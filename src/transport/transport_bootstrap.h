@@ -14,6 +14,7 @@ struct ConversationParts {
   Tag tag = 0;                     // this and the next are used for nothing else
   std::chrono::milliseconds timeout{};              // of one allgather()
   std::function<void()> while_waiting;              // as of Bootstrap; empty: none
+  int device = 0;                                   // Placement::device of this rank
   std::function<void(std::shared_ptr<void>)> keep;  // takes memory that must outlive the transport, after an error
 };
 

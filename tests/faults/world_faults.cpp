@@ -149,7 +149,9 @@ int run(const Orders& orders) {
     }
     say(rank, "survivors" + text + " after " + std::to_string(milliseconds_since(begin)) + " ms");
     numbers = left;
+    const int device = context->placement().device;
     context = Context::create_over_survivors(*context);
+    if (context->placement().device != device) throw std::runtime_error("a survivor has another device than before");
     say(rank, "begins anew as " + std::to_string(context->rank()) + " of " + std::to_string(context->size()) +
                   " after " + std::to_string(milliseconds_since(begin)) + " ms");
   }

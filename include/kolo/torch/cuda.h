@@ -7,7 +7,7 @@
 namespace kolo {
 
 // This rank's GPU, which is the calling thread's current one afterwards: of those that the process sees the one with
-// the number of the local rank, or the only one. Loads libtorch_cuda.so from beside the libtorch_cpu.so that is in use.
+// the number Placement::device, counted round. Loads libtorch_cuda.so from beside the libtorch_cpu.so that is in use.
 // Call it before anything asks LibTorch for a device (a seed that is set, a first backward pass): LibTorch remembers
 // that there was none.
 //

@@ -61,7 +61,9 @@ TEST_P(Named, ADeadlineOfTheWaitNamesWhoeverMayBeLate) {
         work->wait_for(100ms);
         ADD_FAILURE() << "it was complete";
       } catch (const TimeoutError& error) {
-        if (context.rank() == 0) EXPECT_THAT(error.missing(), testing::Contains(late)) << error.what();
+        if (context.rank() == 0) {
+          EXPECT_THAT(error.missing(), testing::Contains(late)) << error.what();
+        }
         EXPECT_THAT(error.missing(), testing::Not(testing::Contains(context.rank()))) << error.what();
       }
     }

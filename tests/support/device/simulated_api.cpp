@@ -148,6 +148,7 @@ Status device_properties(void* properties, int device) {
     written = {};
     std::snprintf(written.name, sizeof written.name, "Simulated device");
     written.memory = core.options.memory;
+    if (core.options.uuids) written.uuid[15] = static_cast<char>(device + 1);
     return cuda::kSuccess;
   });
 }

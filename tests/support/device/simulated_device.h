@@ -74,6 +74,7 @@ struct DeviceOptions {
   // What devices are said to have of each other; copies between them work in any case.
   bool peer_access = true;
   bool native_atomics = false;
+  bool uuids = false;  // whether they have such, each its number counted from 1
   // Whether what a query has found to have passed comes before what the process enqueues from then on. It does, on a
   // device; but a program that orders by waits only has to be right without, and then no lucky poll hides a missing
   // one.

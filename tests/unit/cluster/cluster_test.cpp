@@ -24,6 +24,7 @@ TEST(Placement, HostsAreNumberedByTheirLowestRank) {
   EXPECT_EQ(here.placement.size, 5);
   EXPECT_EQ(here.placement.local_rank, 1);
   EXPECT_EQ(here.placement.local_size, 2);
+  EXPECT_EQ(here.placement.device, 1);
   EXPECT_EQ(here.placement.cross_rank, 1);
   EXPECT_EQ(here.placement.cross_size, 3);
   EXPECT_EQ(here.local_ranks, (std::vector<Rank>{1, 4}));
@@ -71,6 +72,17 @@ TEST(Launcher, RefusesAWorldOfAnotherSizeThanPromised) {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "WORLD_SIZE", "SLURM_NTASKS"}) {
     EXPECT_THROW(check(1, {{name, "4"}}), UsageError) << name;
   }
+}
+
+TEST(Launcher, SaysTheNumberOnTheHost) {
+  const auto number = [](std::map<std::string, std::string> values) {
+    return number_on_host(
+        [&](const std::string& name) { return values.contains(name) ? std::optional(values[name]) : std::nullopt; });
+  };
+  EXPECT_EQ(number({}), std::nullopt);
+  EXPECT_EQ(number({{"OMPI_COMM_WORLD_LOCAL_RANK", "3"}, {"SLURM_LOCALID", "0"}}), 3);
+  EXPECT_EQ(number({{"OMPI_COMM_WORLD_LOCAL_RANK", "-1"}, {"SLURM_LOCALID", "2"}}), 2);
+  EXPECT_EQ(number({{"SLURM_LOCALID", "two"}}), std::nullopt);
 }
 
 TEST(Bootstrap, SingleIsAWorldOfOne) {

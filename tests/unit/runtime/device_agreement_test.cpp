@@ -16,6 +16,7 @@ std::vector<DeviceFacts> facts_of(int ranks, DeviceReduction reduction = DeviceR
   for (int rank = 0; rank < ranks; ++rank) {
     DeviceFacts facts;
     facts.host = "host" + std::to_string(rank / 2);
+    facts.host_number = rank / 2;
     facts.device = "0000:0" + std::to_string(rank % 2) + ":00.0";
     facts.reduction = reduction;
     all.push_back(facts);
@@ -40,6 +41,7 @@ TEST(DeviceAgreement, TextsSurvive) {
   facts.host_number = 7;
   facts.name = "A device";
   facts.memory = std::size_t{80} << 30;
+  facts.number = "0123456789abcdef";
   facts.reduction = DeviceReduction::host;
   facts.no_nccl = std::string(10'000, 'x');
   const DeviceFacts same = decode(encode(facts));
@@ -48,6 +50,7 @@ TEST(DeviceAgreement, TextsSurvive) {
   EXPECT_EQ(same.device, "0000:01:00.0");
   EXPECT_TRUE(same.shares);
   EXPECT_EQ(same.host_number, 7);
+  EXPECT_EQ(same.number, "0123456789abcdef");
   EXPECT_EQ(same.name, "A device");
   EXPECT_EQ(same.memory, std::size_t{80} << 30);
   EXPECT_EQ(same.reduction, DeviceReduction::host);
@@ -58,8 +61,8 @@ TEST(DeviceAgreement, TextsSurvive) {
 TEST(DeviceAgreement, OtherTextsAreRefused) {
   EXPECT_THROW((void)decode(""), BackendError);
   EXPECT_THROW((void)decode(encode(facts_of(1)[0]) + "\t"), BackendError);
-  EXPECT_THROW((void)decode("\thost\tdevice\talone\tmaybe\t\tname\t0\t0"), BackendError);
-  EXPECT_THROW((void)decode("\thost\tdevice\talone\tauto\t\tname\tmuch\t0"), BackendError);
+  EXPECT_THROW((void)decode("\thost\tdevice\talone\tmaybe\t\tname\t0\t0\t"), BackendError);
+  EXPECT_THROW((void)decode("\thost\tdevice\talone\tauto\t\tname\tmuch\t0\t"), BackendError);
 }
 
 TEST(DeviceAgreement, EveryRankNeedsADevice) {
@@ -81,6 +84,21 @@ TEST(DeviceAgreement, OneDeviceForEachRankUnlessBothMayShareIt) {
     ranks[0].shares = true;
     EXPECT_NO_THROW((void)agree_on_devices(ranks));
   }
+}
+
+TEST(DeviceAgreement, HostsOfOneNameHaveDevicesOfTheirOwn) {
+  auto ranks = facts_of(4);
+  for (auto& each : ranks) each.host = "node";
+  EXPECT_NO_THROW((void)agree_on_devices(ranks));
+}
+
+// As containers of one machine are.
+TEST(DeviceAgreement, OneDeviceIsFoundWhateverItsHostIsCalled) {
+  auto ranks = facts_of(4);
+  for (auto& each : ranks) each.number = each.host + each.device;
+  EXPECT_NO_THROW((void)agree_on_devices(ranks));
+  ranks[2].number = ranks[0].number;
+  EXPECT_THAT(error_of<UsageError>(ranks), HasSubstr("ranks 0 and 2 are both on device 0000:00:00.0 of host1"));
 }
 
 TEST(DeviceAgreement, NcclWhereAllHaveItAndTheHostsWhereTheyAreAskedFor) {

@@ -35,14 +35,6 @@ void expect_the_cpu_works() {
   EXPECT_EQ(weight.grad().sum().item<double>(), 6);
 }
 
-Placement on_host(int local_rank, int local_size) {
-  Placement placement;
-  placement.local_rank = local_rank;
-  placement.local_size = local_size;
-  placement.host = "node7";
-  return placement;
-}
-
 TEST(LoadCuda, LibTorchIsFoundWhereItIsLoadedFrom) {
   EXPECT_TRUE(std::filesystem::exists(usual_cuda_files().folder / "libtorch_cpu.so"));
 }
@@ -87,24 +79,6 @@ TEST(LoadCuda, EveryRankSaysWhatIsMissingOnAllOfThem) {
   });
   EXPECT_THAT(texts[0], HasSubstr("ranks 0, 1, 2: "));
   EXPECT_THAT(texts, testing::Each(texts[0]));
-}
-
-TEST(GpuOfARank, IsTheOneWithItsLocalNumber) {
-  EXPECT_EQ(gpu_of(on_host(0, 4), 4, false), 0);
-  EXPECT_EQ(gpu_of(on_host(3, 4), 4, false), 3);
-  EXPECT_EQ(gpu_of(on_host(3, 4), 8, false), 3);
-  EXPECT_EQ(gpu_of(on_host(3, 4), 1, false), 0) << "the launcher may show each rank its own";
-  EXPECT_EQ(gpu_of(on_host(3, 4), 2, true), 1);
-}
-
-TEST(GpuOfARank, TooFewAreAnErrorThatSaysWhatToDo) {
-  try {
-    (void)gpu_of(on_host(2, 4), 2, false);
-    FAIL() << "four ranks on two GPUs";
-  } catch (const UsageError& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("2 GPUs"), HasSubstr("4 ranks on node7"), HasSubstr("at most 2"),
-                                    HasSubstr("KOLO_SHARED_DEVICE=on")));
-  }
 }
 
 TEST(TroubleOfRanks, EqualTextsAreSaidOnce) {

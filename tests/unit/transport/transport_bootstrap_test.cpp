@@ -31,9 +31,12 @@ TEST(TransportBootstrap, EverybodyHearsEverybodyInRankOrder) {
     auto ends = make_inproc(ranks);
     std::vector<std::shared_ptr<void>> kept;
     test::run_ranks(ranks, [&](int rank) {
-      const auto bootstrap = make_transport_bootstrap(parts_over(*ends[static_cast<std::size_t>(rank)], kept));
+      auto parts = parts_over(*ends[static_cast<std::size_t>(rank)], kept);
+      parts.device = 10 + rank;
+      const auto bootstrap = make_transport_bootstrap(std::move(parts));
       EXPECT_EQ(bootstrap->placement().rank, rank);
       EXPECT_EQ(bootstrap->placement().local_size, ranks);
+      EXPECT_EQ(bootstrap->placement().device, 10 + rank);
       for (int round = 0; round < 3; ++round) {
         const auto all = bootstrap->allgather(text_of(rank, round));
         ASSERT_EQ(all.size(), static_cast<std::size_t>(ranks));
