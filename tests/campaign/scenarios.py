@@ -1,4 +1,5 @@
 """What can happen to a rank, and what all others must then see."""
+import concurrent.futures
 import dataclasses
 import os
 import signal
@@ -203,8 +204,10 @@ class Garbage(Scenario):
         return plan
 
     def harm(self, job, plan, choose):
-        pids = [job.pid(rank) for rank in range(plan.ranks)]
-        self.doors = [garbage.send(pid, choose.randrange(2**32)) for pid in [job.process.pid, *pids]]
+        pids = [job.process.pid, *(job.pid(rank) for rank in range(plan.ranks))]
+        seeds = [choose.randrange(2**32) for _ in pids]
+        with concurrent.futures.ThreadPoolExecutor(len(pids)) as pool:  # one after the other they would come too late
+            self.doors = list(pool.map(garbage.send, pids, seeds))
 
     def judge(self, job, plan):
         shut = [] if self.doors[0] and any(self.doors[1:]) else [f"nobody listens: {self.doors}"]
