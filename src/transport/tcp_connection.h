@@ -101,6 +101,8 @@ class TcpIncoming {
   [[nodiscard]] int socket() const noexcept { return socket_.get(); }
   // As of TcpOutgoing. What has come before the end can still be read.
   void notice(bool readable, bool ended) noexcept;
+  // Asks the kernel at once.
+  void ask() noexcept;
   // Whether pump() would do something for the receives of `inbox`.
   [[nodiscard]] bool has_work(const Inbox& inbox) const noexcept;
   // Takes what has come while somebody waits for it, and after its end all that is left. True when a receive is

@@ -1,3 +1,4 @@
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -24,6 +25,12 @@ TcpIncoming::TcpIncoming(base::UniqueFd socket) : socket_(std::move(socket)), st
 void TcpIncoming::notice(bool readable, bool ended) noexcept {
   if (readable) readable_ = true;
   if (ended) readable_ = ending_ = true;
+}
+
+void TcpIncoming::ask() noexcept {
+  pollfd asked{.fd = socket_.get(), .events = POLLIN | POLLRDHUP, .revents = 0};
+  if (poll(&asked, 1, 0) <= 0) return;
+  notice((asked.revents & POLLIN) != 0, (asked.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0);
 }
 
 bool TcpIncoming::has_work(const Inbox& inbox) const noexcept {

@@ -402,7 +402,7 @@ void TcpTransport::require_source(Peer& peer) {
 // own.
 void TcpTransport::hear_out(Peer& peer) {
   admit();
-  if (peer.in) peer.in->notice(true, true);
+  if (peer.in) peer.in->ask();
   pump(peer);
 }
 

@@ -247,6 +247,27 @@ TEST_F(TcpTest, WhatIsSentToOneWhoseFarewellIsUnreadGoesNowhere) {
   finish(end(0), *end(0).send(1, 9, out));
 }
 
+// Of two connections the one that this rank sends on ends, and the other one does not: its next message may still come.
+TEST_F(TcpTest, AnEndOfOneConnectionIsNotTakenForTheOthers) {
+  auto listener = cluster::listen_at("127.0.0.1");
+  const auto address = *cluster::socket_address("127.0.0.1", listener.port);
+  TcpWorld world{0, token_, std::move(listener.socket), addresses_};
+  auto other = cluster::listen_at("127.0.0.1");
+  world.addresses[1] = *cluster::socket_address("127.0.0.1", other.port);
+  const auto alone = make_tcp(std::move(world), counters_);
+  const Bytes out(std::size_t{64} << 20);
+  const auto send = alone->send(1, 9, out);
+  EXPECT_FALSE(send->test());
+  addresses_[0] = address;
+  const auto caller = stranger(0, TcpGreeting{.token = token_, .from = 1});
+  alone->wait_for_activity(100ms);
+  other.socket.reset();  // nobody has answered for it
+  EXPECT_NE(loss(*alone, *send, 1), "nothing");
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 10; ++i) alone->wait_for_activity(20ms);
+  EXPECT_GT(std::chrono::steady_clock::now() - begin, 100ms) << "it waits for nothing any more";
+}
+
 // It left before it had read who calls, so it could tell nobody.
 TEST_F(TcpTest, WhatIsSentToOneThatNeverHeardOfItGoesNowhereWhileTheMonitorIsContent) {
   for (const bool stranger : {false, true}) {
