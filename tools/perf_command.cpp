@@ -170,9 +170,8 @@ void add_collective(CLI::App& perf, const std::string& operation, const std::str
   add_json_option(*command, arguments->json);
   command->footer(
       "Prints the columns of nccl-tests: algbw is bytes over the median time (p50), busbw what a link between ranks "
-      "then "
-      "carries,\n#wrong how many elements are not what they must be. With a baseline also ratio: the baseline's median "
-      "time over that of\nthe row; in kolo's rows above 1: kolo is faster.");
+      "then carries,\n#wrong how many elements are not what they must be. With a baseline also ratio: the baseline's "
+      "median time over that of\nthe row; in kolo's rows above 1: kolo is faster.");
   command->callback([arguments] { run_perf(*arguments); });
 }
 

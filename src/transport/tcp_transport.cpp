@@ -196,13 +196,7 @@ TcpTransport::~TcpTransport() {
 // A first message may be among the last words, too: there is no connection then, or one that is still being made.
 void TcpTransport::take_leave(Peer& peer) noexcept {
   try {
-    if (peer.out.state() == TcpOutgoing::State::none) {
-      if (peer.has_called) {
-        answer(peer);
-      } else if (!peer.out.idle()) {
-        call(peer);
-      }
-    }
+    if (peer.out.state() == TcpOutgoing::State::none && (peer.has_called || !peer.out.idle())) begin(peer);
     peer.out.say_farewell();
   } catch (const std::exception&) {
     // This one finds the connection closed.
@@ -252,11 +246,11 @@ std::unique_ptr<Transfer> TcpTransport::send(Rank to, Tag tag, std::span<const s
   return std::make_unique<TcpSending>(*this, target, std::move(state));
 }
 
-// There is something to send, for the first time.
+// There is something to send, for the first time. Who leaves waits for no call.
 void TcpTransport::begin(Peer& peer) {
   if (peer.has_called) {
     answer(peer);
-  } else if (peer.rank < rank_) {
+  } else if (peer.rank < rank_ && !leaving_) {
     peer.call_at = Clock::now() + kPoliteness;
     to_call_.push_back(&peer);
   } else {
