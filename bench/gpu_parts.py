@@ -26,6 +26,7 @@ class Layout:
     programs: pathlib.Path
     python: str  # one that can import torch
     torch: pathlib.Path  # the folder of its wheel
+    gpus: int = 1  # that torch sees
 
     def program(self, name):
         return str(self.programs / name)
@@ -40,9 +41,10 @@ class Layout:
 
 
 def with_libraries(layout, ranks=1):
-    """The environment of a program of ours. Several ranks share the first GPU, over sockets of the host itself."""
-    shared = {"KOLO_SHARED_DEVICE": "on", "NCCL_SOCKET_IFNAME": "lo", "NCCL_DEBUG": "WARN"} if ranks > 1 else {}
-    return {"LD_LIBRARY_PATH": layout.libraries(), **shared}
+    """The environment of a program of ours. More ranks than GPUs share them, over sockets of the host itself."""
+    several = {"NCCL_SOCKET_IFNAME": "lo", "NCCL_DEBUG": "WARN"} if ranks > 1 else {}
+    shared = {"KOLO_SHARED_DEVICE": "on"} if ranks > layout.gpus else {}
+    return {"LD_LIBRARY_PATH": layout.libraries(), **several, **shared}
 
 
 SANITIZER = "compute-sanitizer"
@@ -57,13 +59,18 @@ def of_ranks(layout, program, ranks):
     return [*MPIRUN, "-np", str(ranks), layout.program(program), "--gtest_color=no"]
 
 
+def on_gpus(layout, ranks):
+    return f"{ranks} ranks on {min(ranks, layout.gpus)} GPU{'s' if min(ranks, layout.gpus) > 1 else ''}"
+
+
 def tests(layout):
+    all_gpus = [layout.gpus] if layout.gpus > 3 else []
     yield Part("kernels", "the kernels' cases of tests/unit, and launches, on the device", [layout.program("gpu.kernels")], 120,
                with_libraries(layout))
-    for ranks in (2, 3):
-        yield Part(f"nccl{ranks}", f"the contract of communicators over NCCL, {ranks} ranks on one GPU",
+    for ranks in (2, 3, *all_gpus):
+        yield Part(f"nccl{ranks}", f"the contract of communicators over NCCL, {on_gpus(layout, ranks)}",
                    of_ranks(layout, "gpu.nccl", ranks), 600, with_libraries(layout, ranks))
-    for ranks in (1, 2):
+    for ranks in (1, 2, *all_gpus):
         yield Part(f"training{ranks}", f"training like the CPU, streams and the caching allocator, {ranks} rank(s)",
                    of_ranks(layout, "gpu.training", ranks), 180, with_libraries(layout, ranks))
     for way, network in (("hierarchical", "tcp"), ("mixed", "tcp"), ("mixed", "mpi"), ("host", "tcp")):
@@ -86,6 +93,11 @@ def tests(layout):
                    with_libraries(layout), tool=SANITIZER)
 
 
+def numbers_of_ranks(gpus):
+    """1, 2, 4 and so on, and all."""
+    return [1 << power for power in range(gpus.bit_length()) if 1 << power < gpus] + [gpus]
+
+
 def benchmarks(layout, options):
     yield Part("bench_kernels", "each kernel against the rate of a copy and torch's own",
                [layout.program("gpu_kernels"), "100"], 120, with_libraries(layout), figures=True)
@@ -102,11 +114,13 @@ def benchmarks(layout, options):
             yield Part(f"bench_overhead_{amp}_{batch}_ddp", f"what DDP costs a step in {amp}, likewise, batch {batch}",
                        [*layout.script("bench/gpu_peer.py"), "--ddp", "--turns", "9", "--batch", batch, "--amp", amp], 180,
                        figures=True)
-        command = [*layout.script("bench/gpu_step.py"), "--trainer", layout.program("imagenet_resnet50"),
-                   "--python", layout.python, "--libraries", layout.libraries(), "--amp", amp, "--batch", options.batch,
-                   "--rounds", str(options.rounds), "--seconds", str(options.seconds)]
-        yield Part(f"bench_step_{amp}", f"images a second in {amp}: kolo on and off, PyTorch plain and under DDP", command,
-                   int(options.seconds * 1.3) + 60, figures=True)
+        for ranks in numbers_of_ranks(layout.gpus):
+            command = [*layout.script("bench/gpu_step.py"), "--trainer", layout.program("imagenet_resnet50"),
+                       "--python", layout.python, "--libraries", layout.libraries(), "--amp", amp, "--batch", options.batch,
+                       "--rounds", str(options.rounds), "--seconds", str(options.seconds), "--ranks", str(ranks)]
+            others = "PyTorch plain and under DDP" if ranks == 1 else f"and under DDP, {ranks} GPUs"
+            yield Part(f"bench_step_{amp}" + (f"_{ranks}" if ranks > 1 else ""), f"images a second in {amp}: kolo on and off, {others}",
+                       command, int(options.seconds * 1.3) + 60, figures=True)
 
 
 def environment():

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""The trainer's loop in plain PyTorch on one GPU: what kolo's trainer is measured against. bench/gpu_step.py runs it.
+"""The trainer's loop in PyTorch, on one GPU or, by torchrun, several: what kolo's trainer is measured against.
 
     bench/gpu_peer.py --batch 128 --amp bf16                 images a second of ResNet-50 at 224 pixels
     bench/gpu_peer.py --ddp                                  the same under DistributedDataParallel, a world of one
+    torchrun --nproc-per-node 4 bench/gpu_peer.py --ddp      and of four
     bench/gpu_peer.py --count                                kernels, copies and fills of a step, by torch's profiler
     bench/gpu_peer.py --ddp --turns 9                        what DDP costs a step: one model, with it and without, in turns
     bench/gpu_peer.py --describe                             the GPU and the versions
 
 As imagenet_resnet50 --data synthetic:device: ready images on the device, autocast, loss in fp32, SGD with momentum and
 weight decay (fused), zero_grad; loss and hits are summed on the device, and read when an interval of steps ends. JSON
-lines on stdout.
+lines on stdout, of rank 0; bench/gpu_step.py reads them.
 """
 import argparse
 import contextlib
@@ -30,6 +31,8 @@ except ImportError as error:
 from ddp_resnet50 import ResNet50
 
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+RANK, SIZE, LOCAL_RANK = (int(os.environ.get(name, default)) for name, default in  # of torchrun
+                          (("RANK", 0), ("WORLD_SIZE", 1), ("LOCAL_RANK", 0)))
 
 
 def arguments():
@@ -40,7 +43,7 @@ def arguments():
     parser.add_argument("--amp", choices=("off", "bf16", "fp16"), default="bf16")
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--log-interval", type=int, default=20, help="steps between two looks at the device")
-    parser.add_argument("--ddp", action="store_true", help="under DistributedDataParallel, a world of one")
+    parser.add_argument("--ddp", action="store_true", help="under DistributedDataParallel")
     parser.add_argument("--count", action="store_true", help="count what the device runs instead of timing it")
     parser.add_argument("--turns", type=int, default=0, help="with --ddp: so often with it and so often without")
     parser.add_argument("--describe", action="store_true", help="say what there is, and do nothing")
@@ -65,7 +68,7 @@ def copy_rate(elements=1 << 28):
 def describe():
     device = torch.cuda.get_device_properties(0)
     nccl = ".".join(map(str, torch.cuda.nccl.version()))
-    return {"gpu": device.name, "multiprocessors": device.multi_processor_count,
+    return {"gpu": device.name, "gpus": torch.cuda.device_count(), "multiprocessors": device.multi_processor_count,
             "memory_gb": round(device.total_memory / 1e9, 1),
             "capability": f"{device.major}.{device.minor}", "torch": torch.__version__, "cuda": torch.version.cuda,
             "cudnn": torch.backends.cudnn.version(), "nccl": nccl, "copy_gbps": round(copy_rate(), 1), "python": sys.version.split()[0]}
@@ -114,7 +117,7 @@ class Training:
 
 
 def time_steps(training, options):
-    """images_per_s of each interval but the first."""
+    """images_per_s of all ranks, of each interval but the first; loss and top1 of rank 0's images."""
     training.step()
     wait_for(options.device)
     done = 1
@@ -127,9 +130,11 @@ def time_steps(training, options):
         seconds = time.perf_counter() - begin
         done += count
         loss, hits = training.loss.item(), training.hits.item()
-        line = {"kind": "interval", "step": done - 1, "steps": count, "images_per_s": count * options.batch / seconds,
-                "loss": loss / (done * options.batch), "top1": hits / (done * options.batch)}
-        print(json.dumps(line), flush=True)
+        rate = SIZE * count * options.batch / seconds
+        line = {"kind": "interval", "step": done - 1, "steps": count, "images_per_s": rate, "loss": loss / (done * options.batch),
+                "top1": hits / (done * options.batch)}
+        if RANK == 0:
+            print(json.dumps(line), flush=True)
 
 
 def count_launches(training, options, steps=4):
@@ -178,14 +183,14 @@ def time_turns(training, options, warm_up=6, steps=20):
 
 
 @contextlib.contextmanager
-def world_of_one(options):
+def world(options):
     if not options.ddp:
         yield
         return
     with tempfile.TemporaryDirectory() as folder:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-        dist.init_process_group("nccl" if options.device == "cuda" else "gloo", init_method=f"file://{folder}/meeting", rank=0,
-                                world_size=1)
+        alone = {"init_method": f"file://{folder}/meeting", "rank": 0, "world_size": 1} if SIZE == 1 else {}
+        dist.init_process_group("nccl" if options.device == "cuda" else "gloo", **alone)
         yield
         dist.destroy_process_group()
 
@@ -199,7 +204,11 @@ def main():
         return
     if options.turns and not options.ddp:
         sys.exit("gpu_peer.py: --turns compares DDP with none: add --ddp")
-    with world_of_one(options):
+    if SIZE > 1 and (not options.ddp or options.count or options.turns):
+        sys.exit("gpu_peer.py: several ranks train with --ddp; --count and --turns are of one")
+    if options.device == "cuda":
+        torch.cuda.set_device(LOCAL_RANK)
+    with world(options):
         training = Training(options)
         if options.count:
             count_launches(training, options)

@@ -84,8 +84,9 @@ def overhead_figures(records):
 
 def step_figures(records, copy_gbps):
     for kolo in select(records, what="images a second", way="kolo"):
-        name = f"batch {kolo['batch']}, {kolo['amp']}"
-        same = {"what": "images a second", "batch": kolo["batch"], "amp": kolo["amp"]}
+        ranks = kolo["ranks"]
+        name = f"batch {kolo['batch']}, {kolo['amp']}" + (f", {ranks} ranks" if ranks > 1 else "")
+        same = {"what": "images a second", "ranks": ranks, "batch": kolo["batch"], "amp": kolo["amp"]}
         yield Figure(f"{name}: kolo's trainer", kolo["images_per_s"], "images/s", None, f"rounds {kolo['rounds']}")
         for way, key, goal in (("kolo's trainer without kolo", "of_alone", None), ("PyTorch", "of_pytorch", 1.0),
                                ("PyTorch DDP", "of_ddp", 1.0)):
@@ -93,9 +94,9 @@ def step_figures(records, copy_gbps):
             if other:
                 yield Figure(f"{name}: kolo, of {way}", kolo[key], "", goal, f"{other['images_per_s']} images/s")
         if copy_gbps:
-            bound = copy_gbps * 1e9 / BYTES_OF_AN_IMAGE
+            bound = ranks * copy_gbps * 1e9 / BYTES_OF_AN_IMAGE
             yield Figure(f"{name}: kolo, of what the memory allows", round(kolo["images_per_s"] / bound, 3), "", None,
-                         f"{bound:.0f} images/s at the {copy_gbps} GB/s of a copy of 1 GiB")
+                         f"{bound:.0f} images/s at the {copy_gbps} GB/s of a copy of 1 GiB on each")
 
 
 def figures_of(machine, results):

@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
-"""Images a second of kolo's trainer on one GPU, with kolo and without, and of the same loop in PyTorch, in turns.
+"""Images a second of kolo's trainer, with kolo and without, and of the same loop in PyTorch, in turns.
 
-    bench/gpu_step.py --trainer build/release/bin/imagenet_resnet50 --python /opt/torch/.venv/bin/python3
+    bench/gpu_step.py --trainer build/release/bin/imagenet_resnet50 --python /opt/torch/.venv/bin/python3 [--ranks 8]
+
+One rank a GPU, each with --batch images a step. Several ranks without kolo exchange nothing: what kolo reaches of them is
+its scaling efficiency. PyTorch without DDP is one rank only.
 
 Every setting runs in a process of its own, then the next one: a round. Rounds repeat, every other one backwards, as
 long as they end within --seconds by the look of those before. JSON lines on stdout, one for each batch and way:
@@ -17,6 +20,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import gpu_parts
 
 PEER = pathlib.Path(__file__).resolve().parent / "gpu_peer.py"
 
@@ -36,6 +41,7 @@ def arguments():
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--amp", choices=("off", "bf16", "fp16"), default="bf16")
     parser.add_argument("--batch", type=lambda text: [int(each) for each in text.split(",")], default=[64, 128, 256])
+    parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--image-size", type=int, default=224)
     parser.add_argument("--steps", type=int, default=120)
     parser.add_argument("--warmup", type=int, default=40)
@@ -50,9 +56,11 @@ def command(setting, options, json_file):
               options.amp, "--steps", str(options.steps), "--log-interval", str(options.log_interval)]
     if setting.way.startswith("kolo"):
         sync = "on" if setting.way == "kolo" else "off"
-        return [options.trainer, "--data", "synthetic:device", "--memory-format", "channels_last", "--sync", sync, "--json",
+        mpirun = [*gpu_parts.MPIRUN, "-np", str(options.ranks)] if options.ranks > 1 else []
+        return [*mpirun, options.trainer, "--data", "synthetic:device", "--memory-format", "channels_last", "--sync", sync, "--json",
                 json_file, *common]
-    return [options.python, str(PEER), *common, *(["--ddp"] if "DDP" in setting.way else [])]
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(options.ranks)] if options.ranks > 1 else []
+    return [options.python, *torchrun, str(PEER), *common, *(["--ddp"] if "DDP" in setting.way else [])]
 
 
 def run(setting, options):
@@ -61,7 +69,7 @@ def run(setting, options):
         json_file = f"{folder}/steps.jsonl"
         line = command(setting, options, json_file)
         trains = setting.way.startswith("kolo") and options.libraries
-        environment = {**os.environ, "LD_LIBRARY_PATH": options.libraries} if trains else None
+        environment = gpu_parts.environment() | ({"LD_LIBRARY_PATH": options.libraries} if trains else {})
         done = subprocess.run(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
         if done.returncode != 0:
             sys.exit(f"gpu_step.py: status {done.returncode} of {' '.join(line)}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
@@ -77,17 +85,17 @@ def run(setting, options):
 
 def record(setting, settings, options):
     middle = {each.way: statistics.median(sum(each.rates, [])) for each in settings if each.batch == setting.batch}
-    return {"what": "images a second", "way": setting.way, "batch": setting.batch, "image_size": options.image_size,
-            "amp": options.amp, "device": options.device, "images_per_s": round(middle[setting.way], 1),
+    others = {"of_alone": "kolo's trainer without kolo", "of_pytorch": "PyTorch", "of_ddp": "PyTorch DDP"}
+    return {"what": "images a second", "way": setting.way, "ranks": options.ranks, "batch": setting.batch,
+            "image_size": options.image_size, "amp": options.amp, "device": options.device,
+            "images_per_s": round(middle[setting.way], 1),
             "rounds": [round(statistics.median(each), 1) for each in setting.rates],
-            "of_alone": round(middle[setting.way] / middle["kolo's trainer without kolo"], 4),
-            "of_pytorch": round(middle[setting.way] / middle["PyTorch"], 4),
-            "of_ddp": round(middle[setting.way] / middle["PyTorch DDP"], 4)}
+            **{name: round(middle[setting.way] / middle[way], 4) for name, way in others.items() if way in middle}}
 
 
 def main():
     options = arguments()
-    ways = ("kolo", "kolo's trainer without kolo", "PyTorch", "PyTorch DDP")
+    ways = ("kolo", "kolo's trainer without kolo", *(["PyTorch"] if options.ranks == 1 else []), "PyTorch DDP")
     settings = [Setting(way, batch) for batch in options.batch for way in ways]
     begin = time.monotonic()
     for number in range(options.rounds):

@@ -1,5 +1,5 @@
 #pragma once
-// The GPU that these tests run on. A program that has none fails before its first test (gpu.cpp).
+// The GPUs that these tests run on. A program that has none fails before its first test (gpu.cpp).
 #include <string>
 
 #include "cuda/kernel.h"

@@ -3,6 +3,7 @@
 
 gpu_check_test.py ROOT [PROGRAMS]: of the source tree; with the folder of the programs, script/gpu-check itself too.
 """
+import argparse
 import importlib.machinery
 import importlib.util
 import io
@@ -41,8 +42,8 @@ def kernel(what, way, us, of_copy):
     return {"what": what, "way": way, "us": us, "us_p10": us, "us_p90": us, "bytes": 1, "gbps": 2000.0, "of_copy": of_copy}
 
 
-def step(way, batch, rate, of_alone=1.0, of_pytorch=1.0, of_ddp=1.0):
-    return {"what": "images a second", "way": way, "batch": batch, "amp": "bf16", "images_per_s": rate, "rounds": [rate],
+def step(way, batch, rate, of_alone=1.0, of_pytorch=1.0, of_ddp=1.0, ranks=1):
+    return {"what": "images a second", "way": way, "ranks": ranks, "batch": batch, "amp": "bf16", "images_per_s": rate, "rounds": [rate],
             "of_alone": of_alone, "of_pytorch": of_pytorch, "of_ddp": of_ddp}
 
 
@@ -116,6 +117,39 @@ class Parts(unittest.TestCase):
         self.assertEqual(tools, {"memcheck": "compute-sanitizer", "racecheck": "compute-sanitizer"})
 
 
+class SeveralGpus(unittest.TestCase):
+    def parts(self, gpus):
+        layout = gpu_parts.Layout(ROOT, pathlib.Path("/programs"), sys.executable, pathlib.Path("/torch"), gpus)
+        options = argparse.Namespace(amp="bf16", batch="64", rounds=3, seconds=10)
+        return {each.name: each for each in [*gpu_parts.tests(layout), *gpu_parts.benchmarks(layout, options)]}
+
+    def sharing(self, gpus):
+        """Parts whose ranks share GPUs."""
+        return {name for name, each in self.parts(gpus).items()
+                if "KOLO_SHARED_DEVICE" in each.environment or "KOLO_SHARED_DEVICE=on" in each.command}
+
+    def test_ranks_share_only_where_there_are_too_few(self):
+        of_two, of_four = {"nccl2", "training2", "trainer2", "killed"}, {name for name in self.parts(1) if name.startswith("hosts")}
+        self.assertEqual(self.sharing(1), {*of_two, "nccl3", *of_four})
+        self.assertEqual(self.sharing(2), {"nccl3", *of_four})
+        self.assertEqual(self.sharing(4), set())
+
+    def test_all_of_them_are_used_once(self):
+        self.assertIn("nccl8", self.parts(8))
+        self.assertIn("training8", self.parts(8))
+        self.assertEqual([name for name in self.parts(6) if name.startswith("bench_step")],
+                         ["bench_step_bf16", "bench_step_bf16_2", "bench_step_bf16_4", "bench_step_bf16_6"])
+        self.assertEqual([name for name in self.parts(1) if name.startswith("bench_step")], ["bench_step_bf16"])
+
+    def test_fewer_are_used_when_asked(self):
+        visible = load_script().visible
+        self.assertEqual(visible({}, 2), ["0", "1"])
+        self.assertEqual(visible({"CUDA_VISIBLE_DEVICES": "3,5,7"}, 2), ["3", "5"])
+        for number in (0, 4):
+            with self.assertRaisesRegex(SystemExit, "CUDA_VISIBLE_DEVICES has 3"):
+                visible({"CUDA_VISIBLE_DEVICES": "3,5,7"}, number)
+
+
 class Verdict(unittest.TestCase):
     def verdict(self, *statuses):
         """Exit status, and what is said."""
@@ -165,6 +199,13 @@ class Report(unittest.TestCase):
         self.assertEqual(found["batch 64, bf16: kolo, of PyTorch DDP"].verdict, "met")
         # 2000 GB/s over 433 MB an image are 4619 images a second.
         self.assertAlmostEqual(found["batch 64, bf16: kolo, of what the memory allows"].value, 0.433, places=3)
+
+    def test_ranks_are_compared_with_as_many(self):
+        found = self.figures([step("kolo", 64, 2000.0), step("PyTorch DDP", 64, 1900.0), step("kolo", 64, 15000.0, 0.94, 0, 1.01, 8),
+                              step("PyTorch DDP", 64, 14000.0, ranks=8)])
+        eight = found["batch 64, bf16, 8 ranks: kolo, of PyTorch DDP"]
+        self.assertEqual((eight.value, eight.beside), (1.01, "14000.0 images/s"))
+        self.assertAlmostEqual(found["batch 64, bf16, 8 ranks: kolo, of what the memory allows"].value, 15000 / 8 / 4619, places=3)
 
     def test_what_kolo_costs_a_step_has_a_goal_and_what_ddp_costs_has_none(self):
         of_alone = {"what": "of_alone", "batch": 64, "amp": "bf16", "least": 0.9, "most": 1.1}

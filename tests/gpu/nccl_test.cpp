@@ -1,6 +1,6 @@
-// NCCL itself, with ranks that are processes and share one GPU, which is all that most machines have: slow (each call
-// takes milliseconds), but every collective, ring and tree, and every end that an operation can take. The contract is
-// the one that all communicators are held to.
+// NCCL itself, with ranks that are processes, each on a GPU of its own, or on one GPU where the machine has fewer,
+// which is slow (each call takes milliseconds): every collective, ring and tree, and every end that an operation can
+// take. The contract is the one that all communicators are held to.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -20,6 +20,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
+// This rank's.
+int device_of(const cluster::Bootstrap& bootstrap) {
+  return bootstrap.placement().device % gpu_runtime()->device_count();
+}
+
 nccl::NcclParts parts_over(cluster::Bootstrap& bootstrap) {
   nccl::NcclParts parts;
   parts.rank = bootstrap.placement().rank;
@@ -28,8 +33,8 @@ nccl::NcclParts parts_over(cluster::Bootstrap& bootstrap) {
   parts.exchange = [&bootstrap](const std::string& mine) { return bootstrap.allgather(mine); };
   parts.runtime = gpu_runtime();
   parts.library = nccl::load_library();
-  parts.device = 0;
-  parts.shared_device = true;
+  parts.device = device_of(bootstrap);
+  parts.shared_device = bootstrap.placement().local_size > gpu_runtime()->device_count();
   parts.kernels = std::make_shared<cuda::KernelImage>(gpu_runtime(), kernels::device_image());
   parts.timeout = 60s;
   parts.log = telemetry::Logger(LogLevel::info);
@@ -50,7 +55,7 @@ class NcclContract : public World, public testing::WithParamInterface<Parameters
 
 TEST_P(NcclContract, Holds) {
   const auto inner = nccl::make_nccl(parts_over(*bootstrap));
-  DeviceAdapter adapter(*inner, gpu_runtime(), 0);
+  DeviceAdapter adapter(*inner, gpu_runtime(), device_of(*bootstrap));
   GetParam().contract->run(adapter, GetParam().algorithm);
 }
 
@@ -79,10 +84,10 @@ INSTANTIATE_TEST_SUITE_P(Gpu, NcclContract, testing::ValuesIn(all_parameters()),
                                                                                 : "_automatic");
 });
 
-// One float a rank, and what has become of it.
+// One float a rank, on its device, and what has become of it.
 class OneFloat {
  public:
-  explicit OneFloat(float value) : memory_(gpu_runtime(), 0, sizeof value), stream_(gpu_runtime(), 0) {
+  OneFloat(int device, float value) : memory_(gpu_runtime(), device, sizeof value), stream_(gpu_runtime(), device) {
     cuda::copy(*gpu_runtime(), memory_.data(), &value, sizeof value, stream_.view());
     settle();
   }
@@ -117,14 +122,14 @@ TEST_F(World, ADeadlineAbortsAndTheProcessGoesOn) {
     const auto communicator = nccl::make_nccl(parts_over(*bootstrap));
     communicator->barrier(60s);
     if (communicator->rank() != size - 1) {
-      const OneFloat mine(1);
+      const OneFloat mine(device_of(*bootstrap), 1);
       EXPECT_THROW(communicator->allreduce(mine.options(), 3s), TimeoutError);
       communicator->give_up();
     }
     (void)bootstrap->allgather("over");
   }
   const auto again = nccl::make_nccl(parts_over(*bootstrap));
-  const OneFloat mine(static_cast<float>(again->rank() + 1));
+  const OneFloat mine(device_of(*bootstrap), static_cast<float>(again->rank() + 1));
   again->allreduce(mine.options(), 60s);
   EXPECT_EQ(mine.value(), static_cast<float>(size * (size + 1)) / 2);
 }
@@ -137,7 +142,7 @@ TEST_F(World, MemoryInWindowsIsReduced) {
   const auto communicator = nccl::make_nccl(parts);
   const std::size_t sizes[] = {1 << 20, sizeof(float)};
   const auto buffers = communicator->allocate(sizes, 60s);
-  const OneFloat mine(static_cast<float>(communicator->rank() + 1));
+  const OneFloat mine(device_of(*bootstrap), static_cast<float>(communicator->rank() + 1));
   AllreduceOptions options = mine.options();
   cuda::copy(*gpu_runtime(), buffers[1]->data().data(), options.data, sizeof(float), options.stream);
   options.registered = buffers[1].get();

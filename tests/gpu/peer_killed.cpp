@@ -35,7 +35,7 @@ class Training {
 int run(const std::string& point, Rank victim) {
   alarm(kEndOfAll);
   Config config = config_for_faults();
-  config.shared_device = true;
+  config.shared_device = Config::from_environment().shared_device;
   auto context = Context::create(config);
   const Rank rank = context->rank();
   std::string complaint;

@@ -31,13 +31,14 @@ inline std::vector<std::vector<Rank>> hosts_of(const HostLayout& layout) {
   return hosts;
 }
 
-// Processes: what `real` knows, but for who stands where.
+// Processes: what `real` knows, but for who stands where. The devices are those of the one host.
 class PretendedHosts final : public cluster::Bootstrap {
  public:
   PretendedHosts(cluster::Bootstrap& real, const HostLayout& layout) : real_(real) {
     std::vector<std::string> keys;
     for (const int host : layout) keys.push_back(std::to_string(host));
     place_ = cluster::place(real.placement().rank, keys);
+    place_.placement.device = real.placement().device;
   }
   [[nodiscard]] const Placement& placement() const noexcept override { return place_.placement; }
   [[nodiscard]] const std::vector<Rank>& local_ranks() const noexcept override { return place_.local_ranks; }
