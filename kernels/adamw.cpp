@@ -10,7 +10,7 @@ void update_adamw(const UpdateLaunch& launch, const AdamwTerms& terms) {
   check_update("adamw", 4, launch);
   const auto number = static_cast<double>(terms.number);
   const AdamwArguments arguments{launch.table.with(launch.addresses, launch.stream),
-                                 launch.skip,
+                                 launch.leave,
                                  static_cast<float>(launch.gradient_scale),
                                  static_cast<float>(terms.lr / (1 - std::pow(terms.beta1, number))),
                                  static_cast<float>(1 - terms.lr * terms.weight_decay),

@@ -20,7 +20,7 @@ struct AdamwRule {
 };
 
 KOLO_HOST_DEVICE inline void adamw_body(const AdamwArguments& arguments, const Position& at) {
-  if (is_skipped(arguments.skip)) return;
+  if (is_left(arguments.leave)) return;
   update_chunks<3>(arguments.table, AdamwRule{arguments}, at);
 }
 

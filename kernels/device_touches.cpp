@@ -1,5 +1,7 @@
 #include "kernels/device_touches.h"
 
+#include "kernels/update_run.h"
+
 namespace kolo::kernels {
 namespace {
 
@@ -42,10 +44,11 @@ void add_bucket(List& list, const TableView& table, const BucketSide& side) {
   }
 }
 
-List update_touches(const TableView& table, std::size_t columns, const float* skip = nullptr) {
+List update_touches(const TableView& table, std::size_t columns, const Leave& leave = {}) {
   List list;
-  add(list, skip, sizeof(*skip), false);
-  if (skip != nullptr && *skip != 0) return list;
+  add(list, leave.skip, sizeof(*leave.skip), false);
+  add(list, leave.given_up, sizeof(*leave.given_up), false);
+  if (is_left(leave)) return list;
   add_table(list, table, columns);
   for (std::size_t column = 0; column < columns; ++column) {
     add_tensors(list, table, column, sizeof(float), column > 0);
@@ -87,10 +90,10 @@ List find_nonfinite_touches(const FindNonfiniteArguments& arguments) {
 }
 
 List sgd_touches(const SgdArguments& arguments) {
-  return update_touches(arguments.table, arguments.with_momentum ? 3 : 2, arguments.skip);
+  return update_touches(arguments.table, arguments.with_momentum ? 3 : 2, arguments.leave);
 }
 
-List adamw_touches(const AdamwArguments& arguments) { return update_touches(arguments.table, 4, arguments.skip); }
+List adamw_touches(const AdamwArguments& arguments) { return update_touches(arguments.table, 4, arguments.leave); }
 
 List images_touches(const ImagesArguments& arguments) {
   const std::size_t values = std::size_t{3} * arguments.images * arguments.height * arguments.width;

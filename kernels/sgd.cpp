@@ -8,7 +8,7 @@ void update_sgd(const UpdateLaunch& launch, const SgdTerms& terms) {
   const bool with_momentum = terms.momentum != 0;
   check_update("sgd", with_momentum ? 3 : 2, launch);
   const SgdArguments arguments{launch.table.with(launch.addresses, launch.stream),
-                               launch.skip,
+                               launch.leave,
                                static_cast<float>(launch.gradient_scale),
                                static_cast<float>(terms.lr),
                                static_cast<float>(terms.momentum),

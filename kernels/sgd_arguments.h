@@ -1,13 +1,14 @@
 #pragma once
+#include "kernels/leave.h"
 #include "kernels/table_view.h"
 
 namespace kolo::kernels {
 
 // What kolo_sgd takes.
 struct SgdArguments {
-  TableView table;              // columns: gradient, weight, and momentum if there is one
-  const float* skip = nullptr;  // not null, and not 0 there: nothing is done
-  float scale = 1;              // of gradients
+  TableView table;  // columns: gradient, weight, and momentum if there is one
+  Leave leave;      // whether anything is done
+  float scale = 1;  // of gradients
   float lr = 0;
   float keep = 0;  // momentum
   float take = 0;  // 1 - dampening

@@ -30,7 +30,7 @@ struct PlainSgdRule : SgdRule {
 };
 
 KOLO_HOST_DEVICE inline void sgd_body(const SgdArguments& arguments, const Position& at) {
-  if (is_skipped(arguments.skip)) return;
+  if (is_left(arguments.leave)) return;
   if (arguments.with_momentum) {
     update_chunks<2>(arguments.table, MomentumRule{{arguments}}, at);
   } else {

@@ -59,9 +59,8 @@ TableView TensorTable::with(std::span<void* const> addresses, Stream stream) {
     throw UsageError("tensor table: it lies on device " + std::to_string(device_) + ", the stream is of device " +
                      std::to_string(stream.device));
   }
-  const bool same =
-      blocks_ == 0 || (uploaded_ && !captured_ && std::equal(addresses.begin(), addresses.end(), last_.begin()));
-  if (!same) upload(addresses, stream);
+  const bool known = uploaded_ && !captured_ && std::equal(addresses.begin(), addresses.end(), last_.begin());
+  if (blocks_ != 0 && !(known && !cuda::is_captured(*runtime_, stream))) upload(addresses, stream);
   const std::byte* chunks = memory_.data();
   const std::byte* offsets = chunks + bytes_of(chunks_);
   const std::byte* table = offsets + bytes_of(offsets_);

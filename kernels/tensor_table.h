@@ -29,7 +29,8 @@ class TensorTable {
 
   // The table with these addresses (column after column; null where there is no tensor), for a kernel that is enqueued
   // in `stream` next. Addresses that differ from last time's are copied to the device, in `stream`; the host does not
-  // wait. While a graph is captured they are too, and always from then on, because a replay writes its own again.
+  // wait. Into a graph that is being captured a copy of them goes in any case, and from then on always, because each
+  // replay writes its own again.
   // Throws UsageError for another number of addresses, another device, or a second capture with no run in between.
   [[nodiscard]] TableView with(std::span<void* const> addresses, Stream stream);
 

@@ -6,6 +6,7 @@
 
 #include "cuda/kernel.h"
 #include "kernels/launch_shape.h"
+#include "kernels/leave.h"
 #include "kernels/tensor_table.h"
 #include "kolo/error.h"
 #include "kolo/stream.h"
@@ -20,7 +21,7 @@ struct UpdateLaunch {
   std::span<void* const> addresses;
   double gradient_scale = 1;
   Stream stream;
-  const float* skip = nullptr;  // as in StepBatch
+  Leave leave{};  // `skip` as in StepBatch
 };
 
 inline void check_update(std::string_view what, std::size_t columns, const UpdateLaunch& launch) {

@@ -2,6 +2,7 @@
 // The loop of every optimizer step: reads the gradient and some arrays of each tensor (the weight first), all fp32, and
 // writes the arrays back. Sixteen bytes of each an access, as in device_run.h.
 #include "kernels/device_run.h"
+#include "kernels/leave.h"
 #include "kernels/table_view.h"
 
 namespace kolo::kernels {
@@ -65,7 +66,19 @@ KOLO_HOST_DEVICE void update_run(Arrays<kArrays> arrays, std::size_t count, cons
   update_singly(arrays, count - head - packs * 4, rule, share);
 }
 
-[[nodiscard]] KOLO_HOST_DEVICE inline bool is_skipped(const float* skip) { return skip != nullptr && *skip != 0; }
+// Read anew by every launch, from where the host writes.
+[[nodiscard]] KOLO_HOST_DEVICE inline bool is_set(const std::uint32_t* word) {
+#ifdef __CUDA_ARCH__
+  return *static_cast<const volatile std::uint32_t*>(word) != 0;
+#else
+  return __atomic_load_n(word, __ATOMIC_ACQUIRE) != 0;
+#endif
+}
+
+[[nodiscard]] KOLO_HOST_DEVICE inline bool is_left(const Leave& leave) {
+  if (leave.skip != nullptr && *leave.skip != 0) return true;
+  return leave.given_up != nullptr && is_set(leave.given_up);
+}
 
 // Over a table whose columns are the gradients and the arrays; tensors whose gradient is null are left out.
 template <unsigned kArrays, class Rule>

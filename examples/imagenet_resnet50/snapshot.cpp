@@ -189,6 +189,7 @@ void prepare_checkpoint_dir(kolo::Context& context, const Options& options) {
 std::string save_snapshot(kolo::Context& context, const Options& options, const Position& position,
                           const torch::nn::Module& model, torch::optim::Optimizer& optimizer) {
   const at::NoGradGuard no_grad;
+  context.wait_for_devices();  // what the last steps have reduced is whole, or this throws
   const at::Tensor random = gather_random_states(context);
   return from_rank_0(context, [&] {
     checkpoint::CheckpointDirectory directory(options.checkpoint_dir, {.keep = options.keep_checkpoints});

@@ -30,7 +30,7 @@ enum class DeviceReduction { automatic, nccl, host, hierarchical, mixed };
 enum class NcclAlgorithm { automatic, ring, tree };
 
 // What NCCL is told of the memory of gradients, so that it need not copy it: all ranks' as one window (NCCL 2.29.7),
-// each rank's buffers (NCCL 2.19), or nothing. automatic: windows where NCCL can make use of them, else buffers.
+// each rank's buffers (NCCL 2.19), or nothing. automatic: buffers.
 enum class NcclRegistration { automatic, window, buffer, off };
 
 // Of the stream in which kolo packs and reduces on a GPU: before everything else that waits for free multiprocessors,

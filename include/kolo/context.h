@@ -70,6 +70,12 @@ class Context {
     }
   }
 
+  // DistributedOptimizer::step() does not wait for GPUs: a collective that fails afterwards, because a rank is lost or
+  // is late, is the next call's error. This waits until all have ended, and throws what one of them failed with. What a
+  // step() that had returned has updated is right once this returns: call it before weights are saved, or a result is
+  // told. Local; at once where nothing is in flight, as on the CPU. At most about Config::timeout.
+  void wait_for_devices() { engine().wait_for_devices(); }
+
   // Ends the engine. Work still pending fails with UsageError. Waits for the other ranks at most config().timeout.
   void shutdown();
 

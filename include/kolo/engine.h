@@ -60,6 +60,9 @@ class Engine {
   // fp32, and then to its dtype. REQUIRES: has_kernels(stream.device). Throws UsageError for a dtype that it does not
   // name, and for 2^32 pixels. Thread-safe.
   virtual void normalize_images(const ImageBatch& batch, Stream stream) = 0;
+  // Returns when the devices have ended all collectives that were enqueued; throws what one of them failed with. At
+  // once where there are none. See Context::wait_for_devices.
+  virtual void wait_for_devices() = 0;
   // `error` has left training code: peers learn of it, and the round that this rank is in ends as failed on all ranks.
   // Of an error that all ranks have had (a mismatch, a withdrawn operation), only the latter. See Context::run.
   virtual void fail_round(const std::exception& error) noexcept = 0;

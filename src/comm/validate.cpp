@@ -20,6 +20,12 @@ void check_memory(const char* call, const char* which, const void* data, std::si
   }
 }
 
+void check_stream(const char* call, const Stream& stream, Memory memory) {
+  if (memory == Memory::device || stream.on_host()) return;
+  throw UsageError(std::string(call) + ": `stream` is of device " + std::to_string(stream.device) +
+                   ", and this communicator takes memory of the host; copy it there, and leave `stream` as it is");
+}
+
 // The sum of `counts`, which must be one per rank.
 std::size_t check_counts(const char* call, std::span<const std::size_t> counts, int size) {
   if (counts.size() != static_cast<std::size_t>(size)) {
@@ -48,7 +54,8 @@ void validate_sizes(std::span<const std::size_t> sizes) {
   }
 }
 
-void validate(const AllreduceOptions& options) {
+void validate(const AllreduceOptions& options, Memory memory) {
+  check_stream("allreduce", options.stream, memory);
   check_memory("allreduce", "data", options.data, options.count, options.dtype);
   if (!std::isfinite(options.prescale) || !std::isfinite(options.postscale)) {
     throw UsageError("allreduce: prescale and postscale must be finite");
@@ -62,14 +69,15 @@ void validate(const AllreduceOptions& options) {
                      std::to_string(kMaxFlagWords));
   }
   if (options.registered == nullptr || options.count == 0) return;
-  const std::span<std::byte> memory = options.registered->data();
+  const std::span<std::byte> whole = options.registered->data();
   const std::size_t bytes = options.count * size_of(options.dtype);
-  if (options.data < memory.data() || options.data + bytes > memory.data() + memory.size()) {
+  if (options.data < whole.data() || options.data + bytes > whole.data() + whole.size()) {
     throw UsageError("allreduce: data does not lie in the registered buffer");
   }
 }
 
-void validate(const BroadcastOptions& options, int size) {
+void validate(const BroadcastOptions& options, int size, Memory memory) {
+  check_stream("broadcast", options.stream, memory);
   check_memory("broadcast", "data", options.data, options.bytes, DType::u8);
   if (options.root < 0 || options.root >= size) {
     throw UsageError("broadcast: root " + std::to_string(options.root) + " is not in a group of " +
@@ -77,13 +85,15 @@ void validate(const BroadcastOptions& options, int size) {
   }
 }
 
-void validate(const AllgatherOptions& options, int size, Rank rank) {
+void validate(const AllgatherOptions& options, int size, Rank rank, Memory memory) {
+  check_stream("allgather", options.stream, memory);
   const std::size_t sum = check_counts("allgather", options.counts, size);
   check_memory("allgather", "input", options.input, options.counts[static_cast<std::size_t>(rank)], DType::u8);
   check_memory("allgather", "output", options.output, sum, DType::u8);
 }
 
-void validate(const ReduceScatterOptions& options, int size, Rank rank) {
+void validate(const ReduceScatterOptions& options, int size, Rank rank, Memory memory) {
+  check_stream("reduce_scatter", options.stream, memory);
   const std::size_t sum = check_counts("reduce_scatter", options.counts, size);
   check_memory("reduce_scatter", "input", options.input, sum, options.dtype);
   const std::size_t own = options.counts[static_cast<std::size_t>(rank)];

@@ -27,6 +27,9 @@ static_assert(is(CopyKind::host_to_host, cudaMemcpyHostToHost) &&
               is(CopyKind::host_to_device, cudaMemcpyHostToDevice) &&
               is(CopyKind::device_to_host, cudaMemcpyDeviceToHost) &&
               is(CopyKind::device_to_device, cudaMemcpyDeviceToDevice) && is(CopyKind::by_address, cudaMemcpyDefault));
+static_assert(is(CaptureMode::nothing_unsafe, cudaStreamCaptureModeGlobal) &&
+              is(CaptureMode::as_if_alone, cudaStreamCaptureModeThreadLocal) &&
+              is(CaptureMode::anything, cudaStreamCaptureModeRelaxed));
 static_assert(kStreamNonBlocking == cudaStreamNonBlocking && kEventDisableTiming == cudaEventDisableTiming &&
               kHostAllocPortable == cudaHostAllocPortable && kHostRegisterPortable == cudaHostRegisterPortable);
 static_assert(is(Attribute::multiprocessors, cudaDevAttrMultiProcessorCount) &&

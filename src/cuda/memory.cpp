@@ -1,5 +1,7 @@
 #include "cuda/memory.h"
 
+#include <atomic>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -57,6 +59,16 @@ PinnedBuffer::PinnedBuffer(PinnedBuffer&& other) noexcept
       device_(other.device_),
       data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)) {}
+
+HostWord::HostWord(RuntimePtr runtime, int device) : memory_(std::move(runtime), device, sizeof(std::uint32_t)) {
+  new (memory_.data().data()) std::uint32_t(0);
+}
+
+void HostWord::set() noexcept { std::atomic_ref(*reinterpret_cast<std::uint32_t*>(memory_.data().data())).store(1); }
+
+const std::uint32_t* HostWord::address() const noexcept {
+  return reinterpret_cast<const std::uint32_t*>(memory_.data().data());
+}
 
 PageLock::PageLock(RuntimePtr runtime, int device, std::span<std::byte> memory)
     : runtime_(std::move(runtime)), device_(device), memory_(memory.empty() ? nullptr : memory.data()) {

@@ -1,6 +1,7 @@
 #pragma once
 // Memory of a device, and memory of the host that devices reach by themselves.
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "cuda/runtime.h"
@@ -51,6 +52,17 @@ class PinnedBuffer {
   int device_;
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
+};
+
+// One word in such memory, which kernels read while the host may set it: 0 until then. As above.
+class HostWord {
+ public:
+  HostWord(RuntimePtr runtime, int device);
+  void set() noexcept;  // thread-safe
+  [[nodiscard]] const std::uint32_t* address() const noexcept;
+
+ private:
+  PinnedBuffer memory_;
 };
 
 // Page-locks memory that somebody else has allocated, and that shares no page with other memory that is locked like

@@ -73,12 +73,13 @@ void use_device(const Runtime& runtime, int device) {
 
 DeviceGuard::DeviceGuard(const Runtime& runtime, int device) : runtime_(runtime) {
   runtime.check(runtime.api().get_device(&before_), "cudaGetDevice");
-  if (before_ == device) return;
-  use_device(runtime, device);
-  changed_ = true;
+  changed_ = before_ != device;
+  if (changed_) use_device(runtime, device);
+  static_cast<void>(runtime.api().exchange_capture_mode(&mode_));
 }
 
 DeviceGuard::~DeviceGuard() {
+  static_cast<void>(runtime_.api().exchange_capture_mode(&mode_));
   if (!changed_ || !runtime_.has_context(before_)) return;
   if (runtime_.api().set_device(before_) != kSuccess) runtime_.api().take_last_error();
 }

@@ -45,6 +45,9 @@ void use_device(const Runtime& runtime, int device);
 // Makes `device` the calling thread's current one, and puts back what was, if this process has ever used that. Threads
 // begin with device 0, and making it current would put a context there, some hundred MB of a device that is another
 // rank's.
+//
+// Meanwhile the thread may ask and allocate although a graph is being captured, by its program in another thread, say:
+// CUDA would take that for a mistake, and the graph would be lost.
 class DeviceGuard {
  public:
   DeviceGuard(const Runtime& runtime, int device);
@@ -56,6 +59,7 @@ class DeviceGuard {
   const Runtime& runtime_;
   int before_ = 0;
   bool changed_ = false;
+  CaptureMode mode_ = CaptureMode::anything;  // the thread's while this is not
 };
 
 // For destructors: call(table) with `device` current. Nobody is left to be told of a failure.

@@ -40,6 +40,9 @@ enum class PeerAttribute : int {  // cudaDeviceP2PAttr: of the way from one devi
   native_atomics = 3,
 };
 
+// cudaStreamCaptureMode: what a thread may do while a graph is captured, by itself or by another thread.
+enum class CaptureMode : int { nothing_unsafe, as_if_alone, anything };
+
 // The beginning of cudaDeviceProp, which CUDA 12 and 13 have alike, and room for what they have behind it.
 struct DeviceProperties {
   char name[256];
@@ -61,6 +64,7 @@ struct RuntimeApi {
   Status (*device_count)(int* count) = nullptr;
   Status (*get_device)(int* device) = nullptr;
   Status (*set_device)(int device) = nullptr;
+  Status (*exchange_capture_mode)(CaptureMode* mode) = nullptr;  // cudaThreadExchangeStreamCaptureMode
   Status (*device_attribute)(int* value, Attribute attribute, int device) = nullptr;
   Status (*device_properties)(void* properties, int device) = nullptr;  // writes DeviceProperties
   Status (*pci_bus_id)(char* text, int length, int device) = nullptr;

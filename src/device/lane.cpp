@@ -130,9 +130,18 @@ void Lane::give_up() noexcept {
 void Lane::settle() noexcept {
   try {
     watch();
-  } catch (const std::exception&) {  // the device is lost, and what it used with it
+  } catch (const std::exception&) {  // of the group: what is retired may still be in use
     in_flight_.clear();
-    retired_.clear();
+  }
+  if (is_lost()) retired_.clear();  // nobody uses it any more
+}
+
+bool Lane::is_lost() const noexcept {
+  try {
+    static_cast<void>(stream_.idle());
+    return false;
+  } catch (const std::exception&) {
+    return true;
   }
 }
 

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "cuda/kernel.h"
+#include "cuda/memory.h"
 #include "cuda/stream.h"
 #include "device/route.h"
 #include "kolo/communicator.h"
@@ -32,7 +33,8 @@ struct LaneParts {
   cuda::Priority priority = cuda::Priority::high;  // of the lane's stream
   Route route = Route::devices;
   LaneShares shares{};
-  bool gives_turns = true;  // this is rank 0 of the world
+  bool gives_turns = true;                         // this is rank 0 of the world
+  std::shared_ptr<cuda::HostWord> stop = nullptr;  // set before collectives in flight are aborted; null: none are
 };
 
 // For copies to and from the host that go on beside what the lane does, in both directions at once.
@@ -61,6 +63,11 @@ class Lane {
   // REQUIRES: Route::shares_by_hosts.
   [[nodiscard]] CopyStreams& copies() noexcept { return *copies_; }
   [[nodiscard]] cuda::EventPool& events() noexcept { return events_; }
+  // What is aborted the device passes as if it had been carried out: updates behind it are to look here first.
+  [[nodiscard]] const std::shared_ptr<cuda::HostWord>& stop() const noexcept { return parts_.stop; }
+  [[nodiscard]] const std::uint32_t* given_up() const noexcept {
+    return parts_.stop ? parts_.stop->address() : nullptr;
+  }
   // Of the communicator, and collective there, behind what is in flight. Where it has none left, what the program keeps
   // for itself is released, on all its ranks, and it is asked once more.
   [[nodiscard]] std::unique_ptr<RegisteredBuffer> allocate(std::size_t bytes, std::chrono::milliseconds timeout);
@@ -90,6 +97,8 @@ class Lane {
   void retire(std::shared_ptr<void> memory, Stream user);
   // Looks at what is in flight on the device. Throws what it failed with: BackendError, TimeoutError.
   void watch();
+  // Whether a collective is, as far as watch() has seen.
+  [[nodiscard]] bool in_flight() const noexcept { return !in_flight_.empty(); }
   // Nothing is under way any more, or the device is lost.
   [[nodiscard]] bool idle() const noexcept;
   // Ends what is in flight: a rank is lost, and the device would wait for it for ever.
@@ -99,6 +108,7 @@ class Lane {
 
  private:
   void wait_for_collectives(std::chrono::milliseconds timeout);
+  [[nodiscard]] bool is_lost() const noexcept;
   void release_cached();
 
   LaneParts parts_;

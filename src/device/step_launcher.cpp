@@ -60,8 +60,10 @@ DeviceStepLauncher::~DeviceStepLauncher() {
 }
 
 void DeviceStepLauncher::let_go(Table& table) noexcept {
-  if (table.table != nullptr) retire_(std::move(table.table), table.user);
+  if (table.table == nullptr) return;
+  retire_(std::move(table.table), table.user);
   table.table = nullptr;
+  if (lane_.stop() != nullptr) retire_(lane_.stop(), table.user);  // its launches read that too
 }
 
 void DeviceStepLauncher::fit(Table& table, const StepBatch& batch, std::size_t columns) {
@@ -92,7 +94,7 @@ kernels::UpdateLaunch DeviceStepLauncher::prepare(const StepBatch& batch, std::s
       table.addresses.push_back(tensor.gradient == nullptr ? nullptr : address_of(tensor, column));
     }
   }
-  return {lane_.kernels(), *table.table, table.addresses, batch.gradient_scale, stream, batch.skip};
+  return {lane_.kernels(), *table.table, table.addresses, batch.gradient_scale, stream, {batch.skip, lane_.given_up()}};
 }
 
 void DeviceStepLauncher::launch(const StepBatch& batch, const SgdTerms& terms, Stream stream) {

@@ -9,11 +9,9 @@
 #include <thread>
 
 #include "base/deadline.h"
-#include "device/step_launcher.h"
 #include "engine/ready_list.h"
 #include "engine/reducer_handle.h"
 #include "engine/signature.h"
-#include "kernels/images.h"
 #include "kolo/error.h"
 
 namespace kolo::engine {
@@ -68,7 +66,7 @@ void check(const Request& request, int size, Rank rank) {
   const bool scaled = request.prescale != 1.0 || request.postscale != 1.0;
   const bool floating = is_floating(request.dtype);
   if (request.kind == RequestKind::allreduce && scaled && !floating) fail("scales need a floating-point dtype");
-  if (!request.stream.on_host()) fail("its memory is on a device; this build has no device backend");
+  if (!request.stream.on_host()) fail("operations by name take memory of the host, and its memory is on a device");
 }
 
 void check(const std::vector<GradientInfo>& table, const ReducerOptions& options) {
@@ -209,8 +207,9 @@ Work EngineImpl::enqueue(Submission submission) {
   const auto patience = parts_.config->timeout * (submission.when_listed ? 2 : 1) + kWorkGrace;
   submission.pending.work = std::make_shared<WorkState>(name, weak_from_this(), patience);
   Work work(submission.pending.work);
-  // Idle so far: what was announced in the meantime does not concern this submission.
-  if (!pending()) progress();
+  // Idle so far: what was announced in the meantime does not concern this submission. At the end: there may be a worse
+  // one by now than the one that is known.
+  if (!pending() || current_fatal()) progress();
   std::uint64_t overtaken = 0;
   {
     const std::scoped_lock lock(queue_lock_);
@@ -294,35 +293,6 @@ std::unique_ptr<GradientReducer> EngineImpl::make_reducer(std::vector<GradientIn
   return std::make_unique<ReducerHandle>(*this, std::move(rounds));
 }
 
-void EngineImpl::need_lane(int device) {
-  if (lane_ != nullptr && lane_->device() == device) return;
-  if (lane_ != nullptr) {
-    throw UsageError("gradients on device " + std::to_string(device) + ", and before on device " +
-                     std::to_string(lane_->device()) + ": a rank works with one device");
-  }
-  if (!parts_.make_lane) throw UsageError("gradients on a device: this world knows none");
-  auto lane = parts_.make_lane(device);
-  const std::scoped_lock lock(progress_lock_);
-  lane_ = std::move(lane);
-  published_lane_.store(lane_.get(), std::memory_order_release);
-}
-
-std::unique_ptr<StepLauncher> EngineImpl::make_step_launcher() {
-  const std::scoped_lock lock(progress_lock_);
-  if (lane_ == nullptr) return nullptr;
-  return std::make_unique<device::DeviceStepLauncher>(
-      *lane_, [this](std::shared_ptr<void> memory, Stream user) { retire(std::move(memory), user); });
-}
-
-bool EngineImpl::has_kernels(int device) const noexcept {
-  device::Lane* const lane = published_lane_.load(std::memory_order_acquire);
-  return lane != nullptr && lane->device() == device && lane->kernels().exists();
-}
-
-void EngineImpl::normalize_images(const ImageBatch& batch, Stream stream) {
-  kernels::normalize_images(published_lane_.load(std::memory_order_acquire)->kernels(), batch, stream);
-}
-
 void EngineImpl::orphan(std::unique_ptr<GradientRounds> rounds) noexcept {
   const std::scoped_lock lock(progress_lock_);
   rounds->let_go_of_contributions();
@@ -361,15 +331,6 @@ void EngineImpl::bury(std::shared_ptr<void> memory) {
   buried_.push_back(std::move(memory));
 }
 
-void EngineImpl::retire(std::shared_ptr<void> memory, Stream user) noexcept {
-  const std::scoped_lock lock(progress_lock_);
-  try {
-    lane_->retire(memory, user.on_host() ? lane_->stream() : user);
-  } catch (const std::exception&) {  // a device that answers no more
-    buried_.push_back(std::move(memory));
-  }
-}
-
 bool EngineImpl::progress() { return try_advance(Visitor::hook); }
 
 bool EngineImpl::try_advance(Visitor visitor) {
@@ -394,7 +355,6 @@ bool EngineImpl::drive_until(const std::function<bool()>& done, std::chrono::mil
 bool EngineImpl::drive(Visitor visitor, const std::function<bool()>& done, std::chrono::milliseconds timeout) {
   const auto may_go = [&] { return done() && (coordinator_ != nullptr || !unsent_.load()); };
   if (may_go()) return true;
-  const Waiting waiting(*this, visitor);
   const auto start = std::chrono::steady_clock::now();
   const base::Deadline deadline(timeout);
   const bool crowded = cores() < static_cast<unsigned>(parts_.placement.local_size);
@@ -405,7 +365,10 @@ bool EngineImpl::drive(Visitor visitor, const std::function<bool()>& done, std::
   std::chrono::microseconds length = kShortNap;
   bool in_time = true;
   std::uint64_t looks = 0;
-  if (waiter) waiters_.fetch_add(1);
+  if (waiter) {
+    note_change_of_place();
+    waiters_.fetch_add(1);
+  }
   for (int idle = 0; !may_go();) {
     ++looks;
     if (try_advance(visitor)) {
@@ -428,6 +391,7 @@ bool EngineImpl::drive(Visitor visitor, const std::function<bool()>& done, std::
   }
   if (waiter) {
     waiters_.fetch_sub(1);
+    note_change_of_place();
     const std::chrono::nanoseconds spent = std::chrono::steady_clock::now() - start;
     parts_.counters->wait_ns.add(static_cast<std::uint64_t>(spent.count()));
   }
@@ -460,6 +424,7 @@ void EngineImpl::stop() noexcept {
       stopped_ = true;
     }
     if (coordinator_) coordinator_->stop();
+    lane_watch_.reset();
     // What is listed concerns the peers too: it is completed, within the deadline.
     const auto settled = [this] { return executing_.load() == 0; };
     drive_until(settled, std::min<std::chrono::milliseconds>(timeout(), 30s));

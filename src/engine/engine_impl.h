@@ -5,7 +5,8 @@
 // progress(), under one lock, by whoever has time: waiters, hooks in passing, the coordinator. User code that runs
 // under the lock: Config::log_sink, and ReducerOptions::release_cached_memory. What is where: engine_impl.cpp (calls of
 // the user's threads), engine_progress.cpp (under the lock), engine_deadlines.cpp (under the lock, now and then),
-// engine_failures.cpp (how it ends), engine_stalls.cpp (what ranks tell each other when they wait too long).
+// engine_failures.cpp (how it ends), engine_stalls.cpp (what ranks tell each other when they wait too long),
+// engine_devices.cpp (the lane).
 #include <atomic>
 #include <deque>
 #include <map>
@@ -24,6 +25,7 @@
 #include "engine/failure_places.h"
 #include "engine/failures.h"
 #include "engine/gradient_rounds.h"
+#include "engine/heartbeat.h"
 #include "engine/named_executor.h"
 #include "engine/negotiation.h"
 #include "engine/round_history.h"
@@ -52,6 +54,7 @@ class EngineImpl final : public Engine,
   std::unique_ptr<StepLauncher> make_step_launcher() override;
   [[nodiscard]] bool has_kernels(int device) const noexcept override;
   void normalize_images(const ImageBatch& batch, Stream stream) override;
+  void wait_for_devices() override;
   void fail_round(const std::exception& error) noexcept override;
   // Ends: what is listed is completed, what is pending fails, neighbours are told. Idempotent. Never throws.
   void stop() noexcept;
@@ -92,18 +95,8 @@ class EngineImpl final : public Engine,
   Work enqueue(Submission submission);
   // Who moves things forward. A hook never waits. The coordinator leaves requests that are still coming in together.
   enum class Visitor { hook, waiter, coordinator };
-  // Notes when the program's thread comes to wait in kolo, and when it goes back to code of its own.
-  class Waiting {
-   public:
-    Waiting(EngineImpl& engine, Visitor visitor) : engine_(engine), counts_(visitor == Visitor::waiter) { note(); }
-    ~Waiting() { note(); }
-    Waiting(const Waiting&) = delete;
-
-   private:
-    void note();
-    EngineImpl& engine_;
-    bool counts_;
-  };
+  // The program's thread comes to wait in kolo, or goes back to code of its own.
+  void note_change_of_place();
   bool drive_with_warning(const std::function<bool()>& done, const std::function<Awaited()>& awaited);
   [[nodiscard]] Stall ask_about(const std::string& operation, std::vector<Rank> named, bool chain);
   [[nodiscard]] bool answered(const Stall& stall) const;
@@ -116,6 +109,7 @@ class EngineImpl final : public Engine,
   [[nodiscard]] bool pending() const noexcept;
   [[nodiscard]] static unsigned cores();
   void need_lane(int device);
+  void watch_lane_between_calls() noexcept;
   [[nodiscard]] GradientRounds* expected_reducer(bool among_open = false);
   void doom_companions(const GradientRounds& first);
   void fail_open_rounds(GradientRounds* first, const std::string& text);
@@ -216,9 +210,10 @@ class EngineImpl final : public Engine,
   std::unique_ptr<device::Lane> lane_;                   // made once, before the first reducer that needs it
   std::atomic<device::Lane*> published_lane_ = nullptr;  // the same, for who must not wait for the lock
 
-  std::atomic<std::thread::id> advancing_{};  // who is in advance()
-  std::mutex progress_lock_;                  // guards everything from here on
-  std::unique_ptr<ControlChannel> control_;   // null in a world of one
+  std::atomic<std::thread::id> advancing_{};      // who is in advance()
+  std::atomic<std::thread::id> watching_lane_{};  // who is in watch_lane_between_calls()
+  std::mutex progress_lock_;                      // guards everything from here on
+  std::unique_ptr<ControlChannel> control_;       // null in a world of one
   NamedExecutor executor_;
   Negotiation negotiation_;
   std::map<std::string, Submission> submitted_;
@@ -233,6 +228,7 @@ class EngineImpl final : public Engine,
   std::uint64_t own_failed_after_ = 0;  // so many calls
   std::atomic<std::uint64_t> own_failures_{0};  // of this rank's training code, announced; written under the lock
   const std::function<Awaited()>* awaited_ = nullptr;  // of the round that is being waited for
+  std::exception_ptr lane_failure_;                    // seen between calls
   std::optional<HeldFailure> held_;
   std::optional<Rank> farewell_;                            // ended by this rank, which has left in order
   bool cut_off_ = false;                                    // ended, and nothing more completes
@@ -244,7 +240,8 @@ class EngineImpl final : public Engine,
   std::vector<std::uint64_t> finished_by_id_;  // rounds of reducers that are gone, 0 for those that are not
   std::chrono::steady_clock::time_point last_watch_;
 
-  std::unique_ptr<Coordinator> coordinator_;  // last: uses everything above
+  std::unique_ptr<Coordinator> coordinator_;  // last, these two: they use everything above
+  std::unique_ptr<Heartbeat> lane_watch_;
 };
 
 }  // namespace kolo::engine

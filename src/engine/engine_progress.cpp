@@ -43,6 +43,7 @@ bool EngineImpl::advance(Visitor visitor) {
   try {
     kicked_.store(false);
     moved |= drain();  // first: a failure that arrives below ends what was submitted before it
+    if (lane_failure_) std::rethrow_exception(std::exchange(lane_failure_, nullptr));
     if (held_) judge_held_failure();
     moved |= advance_rounds(visitor);
     if (control_) moved |= negotiation_.has_ended() ? say_last_words() : converse();
@@ -78,11 +79,6 @@ bool EngineImpl::advance_rounds(Visitor visitor) {
   bool moved = false;
   for (auto* rounds : rounds_) moved |= rounds->advance();
   return moved;
-}
-
-void EngineImpl::watch_lane() {
-  if (!lane_ || held_) return;
-  negotiation_.has_ended() && !completing() ? lane_->settle() : lane_->watch();
 }
 
 bool EngineImpl::drain() {
@@ -223,6 +219,7 @@ void EngineImpl::while_allocating() {
 
 void EngineImpl::check_others() {
   if (advancing_.load() == std::this_thread::get_id()) return while_allocating();
+  if (watching_lane_.load() == std::this_thread::get_id()) return parts_.transport->check_peers();
   if (const auto fatal = current_fatal()) std::rethrow_exception(fatal);
   const std::unique_lock lock(progress_lock_, std::try_to_lock);
   if (lock.owns_lock()) parts_.transport->check_peers();

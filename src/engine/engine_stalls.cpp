@@ -35,9 +35,7 @@ std::unique_lock<std::mutex> look(std::mutex& mutex) {
 
 }  // namespace
 
-void EngineImpl::Waiting::note() {
-  if (counts_) engine_.changed_place_.store(Clock::now().time_since_epoch().count());
-}
+void EngineImpl::note_change_of_place() { changed_place_.store(Clock::now().time_since_epoch().count()); }
 
 Activity EngineImpl::activity(const std::string& operation) {
   Activity result;

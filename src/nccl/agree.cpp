@@ -10,7 +10,7 @@
 namespace kolo::nccl {
 namespace {
 
-constexpr std::size_t kFields = 11;
+constexpr std::size_t kFields = 9;
 
 std::string hex_of(const UniqueId& id) {
   constexpr std::string_view kDigits = "0123456789abcdef";
@@ -75,7 +75,7 @@ void check_equal(const std::vector<RankFacts>& ranks) {
 
 std::string encode(const RankFacts& facts) {
   std::vector<std::string> fields{facts.trouble, facts.host, facts.device};
-  for (const int each : {facts.version, facts.driver, facts.runtime, facts.chooses ? 1 : 0, facts.windows ? 1 : 0}) {
+  for (const int each : {facts.version, facts.has_tuner ? 1 : 0, facts.windows ? 1 : 0}) {
     fields.push_back(std::to_string(each));
   }
   fields.push_back(facts.options);
@@ -92,13 +92,11 @@ RankFacts decode(const std::string& text) {
   facts.host = fields[1];
   facts.device = fields[2];
   facts.version = number(fields[3]);
-  facts.driver = number(fields[4]);
-  facts.runtime = number(fields[5]);
-  facts.chooses = number(fields[6]) != 0;
-  facts.windows = number(fields[7]) != 0;
-  facts.options = fields[8];
-  facts.network = fields[9];
-  facts.id = id_of(fields[10]);
+  facts.has_tuner = number(fields[4]) != 0;
+  facts.windows = number(fields[5]) != 0;
+  facts.options = fields[6];
+  facts.network = fields[7];
+  facts.id = id_of(fields[8]);
   return facts;
 }
 

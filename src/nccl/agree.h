@@ -15,15 +15,13 @@ using Exchange = std::function<std::vector<std::string>(const std::string&)>;
 struct RankFacts {
   std::string trouble;  // why this rank can take no part; empty: it can
   std::string host;
-  std::string device;  // its PCI address
-  int version = 0;     // of NCCL
-  int driver = 0;      // CUDA's versions
-  int runtime = 0;
-  bool chooses = false;  // ring or tree per call: see tuner.h
-  bool windows = false;  // this NCCL has them
-  std::string options;   // settings that must be equal
-  std::string network;   // why NCCL will not use the fast one of this host; empty: it will, or there is none
-  UniqueId id{};         // of rank 0
+  std::string device;      // its PCI address
+  int version = 0;         // of NCCL
+  bool has_tuner = false;  // ours, by which ring or tree can be asked for: see tuner.h
+  bool windows = false;    // this NCCL has them
+  std::string options;     // settings that must be equal
+  std::string network;     // why NCCL will not use the fast one of this host; empty: it will, or there is none
+  UniqueId id{};           // of rank 0
 };
 
 // Texts that survive a Bootstrap: one line, fields between tabs.
@@ -33,7 +31,7 @@ struct RankFacts {
 // Throws the same error on every rank: UsageError where a rank has no device; MismatchError for different versions and
 // settings. That ranks share a device is for the caller to find.
 void check_agreement(const std::vector<RankFacts>& ranks);
-// Both: collective.
+// All of these, of facts that ranks exchange. Collective.
 [[nodiscard]] std::vector<RankFacts> agree(const Exchange& exchange, const RankFacts& mine);
 
 }  // namespace kolo::nccl

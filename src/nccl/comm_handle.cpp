@@ -189,6 +189,7 @@ void CommHandle::fail(std::exception_ptr error) {
 
 void CommHandle::give_up() noexcept {
   if (comm_ == nullptr) return;
+  if (parts_.before_abort) parts_.before_abort();
   const auto abort = [farewell = parts_.farewell](const NcclApi& api, Comm comm, Registrations& registrations) {
     end_windows(api, comm, registrations, base::Deadline(farewell));
     (void)api.abort_comm(comm);

@@ -28,6 +28,9 @@ struct CommParts {
   // Throws PeerLostError where a peer is known to be lost: waits then end at once. Empty: nobody knows. Called in the
   // threads that wait.
   std::function<void()> check_peers;
+  // Called before what is in flight is aborted, which the device then passes as if it had been carried out. Does not
+  // throw.
+  std::function<void()> before_abort;
   // Called first in a new thread in which NCCL is then called: makes the device current there. Does not throw.
   std::function<void()> enter_thread;
 };

@@ -11,12 +11,13 @@ constexpr const char* kInThisProcess = "STATIC_PLUGIN";
 
 }  // namespace
 
-Environment wanted_environment(const Environment& present, bool shared_device, Rank rank) {
-  Environment wanted{{kTunerVariable, kInThisProcess}};
-  if (shared_device) {
+Environment wanted_environment(const Environment& present, const EnvironmentNeeds& needs) {
+  Environment wanted;
+  if (needs.tuner) wanted[kTunerVariable] = kInThisProcess;
+  if (needs.shared_device) {
     // NCCL refuses two ranks on one device of one host: so each says it is on a host of its own, and talks over
     // sockets.
-    wanted["NCCL_HOSTID"] = "r" + std::to_string(rank);
+    wanted["NCCL_HOSTID"] = "r" + std::to_string(needs.rank);
     wanted["NCCL_NET"] = "Socket";
     wanted["NCCL_IB_DISABLE"] = "1";
     wanted["NCCL_NVLS_ENABLE"] = "0";
@@ -33,9 +34,16 @@ bool has_our_tuner(const Environment& environment, int version) {
 
 Environment nccl_environment() { return base::get_environment_with_prefix("NCCL_"); }
 
-Environment prepare_environment(bool shared_device, Rank rank) {
+std::string blocking_trouble(const Environment& environment) {
+  const auto found = environment.find("NCCL_COMM_BLOCKING");
+  if (found == environment.end() || found->second == "0") return {};
+  return "NCCL_COMM_BLOCKING=" + found->second +
+         " is set, with which NCCL waits for its peers without a deadline; unset it";
+}
+
+Environment prepare_environment(const EnvironmentNeeds& needs) {
   Environment holds = nccl_environment();
-  for (const auto& [name, value] : wanted_environment(holds, shared_device, rank)) {
+  for (const auto& [name, value] : wanted_environment(holds, needs)) {
     base::set_environment(name, value);
     holds[name] = value;
   }

@@ -9,14 +9,22 @@ namespace kolo::nccl {
 
 using Environment = std::map<std::string, std::string>;
 
+struct EnvironmentNeeds {
+  bool shared_device = false;  // several ranks may be on one
+  bool tuner = false;          // kolo's (tuner.h), in the place of the platform's
+  Rank rank = 0;               // of the world
+};
 // Variables to be set for kolo, beside those of `present`, whose values stand.
-[[nodiscard]] Environment wanted_environment(const Environment& present, bool shared_device, Rank rank);
+[[nodiscard]] Environment wanted_environment(const Environment& present, const EnvironmentNeeds& needs);
 // Whether kolo's tuner (tuner.h) is the one that NCCL will ask.
 [[nodiscard]] bool has_our_tuner(const Environment& environment, int version);
+
+// What in it would take away every deadline; empty: nothing.
+[[nodiscard]] std::string blocking_trouble(const Environment& environment);
 
 [[nodiscard]] Environment nccl_environment();  // NCCL_* of this process
 // Sets what is wanted and returns what holds then. REQUIRES: before the first call of NCCL that makes anything, as NCCL
 // reads each variable once. Changes nothing where all that is wanted is set already, as it is after the first time.
-Environment prepare_environment(bool shared_device, Rank rank);
+Environment prepare_environment(const EnvironmentNeeds& needs);
 
 }  // namespace kolo::nccl

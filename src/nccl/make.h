@@ -30,11 +30,13 @@ struct NcclParts {
   bool shared_device = false;  // several ranks may be on one device: for tests
   int max_ctas = 0;            // blocks of the device that one collective may take; 0: as many as NCCL likes
   NcclRegistration registration = NcclRegistration::automatic;   // of memory that is allocated
-  Algorithm algorithm = Algorithm::automatic;                    // ring, tree or automatic; calls may ask for another
+  Algorithm algorithm = Algorithm::automatic;                    // ring, tree or automatic
+  bool by_call = false;                                          // calls may ask for ring or tree (tuner.h)
   std::shared_ptr<cuda::KernelImage> kernels;                    // for averages; null: a build without device code
   std::chrono::milliseconds timeout{std::chrono::seconds(600)};  // of the making and of every operation
   std::chrono::milliseconds farewell{std::chrono::seconds(2)};   // of the end, see CommHandle::end()
   std::function<void()> check_peers;                             // see CommParts::check_peers
+  std::function<void()> before_abort;                            // see CommParts::before_abort
   std::filesystem::path system_root = "/";                       // where /sys and /proc are: for tests
   telemetry::Logger log;
 };
@@ -43,9 +45,7 @@ struct NcclParts {
 // Sets variables of the environment that NCCL reads (see environment.h), where the user has not.
 [[nodiscard]] std::unique_ptr<Communicator> make_nccl(const NcclParts& parts);
 
-// "NCCL 2.28.9 from ...": what this process has, or why it has none.
-[[nodiscard]] std::string describe_nccl();
-// The same of one that is used, and with several hosts "; between hosts InfiniBand mlx5_0".
+// "NCCL 2.28.9 from ...", and with several hosts "; between hosts InfiniBand mlx5_0".
 [[nodiscard]] std::string describe(const Library& library, bool several_hosts);
 
 }  // namespace kolo::nccl

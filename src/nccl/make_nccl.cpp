@@ -12,6 +12,7 @@
 #include "nccl/nccl_communicator.h"
 #include "nccl/network.h"
 #include "nccl/registration_choice.h"
+#include "nccl/tuner.h"
 
 namespace kolo::nccl {
 namespace {
@@ -32,8 +33,6 @@ void add_device(RankFacts& facts, const NcclParts& parts) {
   parts.runtime->check(api.pci_bus_id(text.data(), static_cast<int>(text.size()), parts.device),
                        "cudaDeviceGetPCIBusId");
   facts.device = text.data();
-  parts.runtime->check(api.runtime_version(&facts.runtime), "cudaRuntimeGetVersion");
-  parts.runtime->check(api.driver_version(&facts.driver), "cudaDriverGetVersion");
 }
 
 void add_id(RankFacts& facts, const Library& library) {
@@ -47,12 +46,13 @@ RankFacts facts_of(const NcclParts& parts, const Environment& environment) {
   RankFacts facts;
   facts.host = parts.host;
   facts.options = options_text(parts);
-  if (parts.runtime == nullptr) facts.trouble = "no CUDA device";
+  facts.trouble = blocking_trouble(environment);
+  if (facts.trouble.empty() && parts.runtime == nullptr) facts.trouble = "no CUDA device";
   if (facts.trouble.empty() && parts.library == nullptr) facts.trouble = "no NCCL";
   if (!facts.trouble.empty()) return facts;
   try {
     facts.version = parts.library->version();
-    facts.chooses = has_our_tuner(environment, facts.version);
+    facts.has_tuner = has_our_tuner(environment, facts.version);
     facts.windows = parts.library->has_windows();
     facts.network = network_trouble(find_network(parts.system_root / kFastDevices), environment).value_or("");
     add_device(facts, parts);
@@ -84,7 +84,9 @@ void warn_of_sockets(const std::vector<RankFacts>& ranks, const NcclParts& parts
 }  // namespace
 
 std::unique_ptr<Communicator> make_nccl(const NcclParts& parts) {
-  const Environment environment = prepare_environment(parts.shared_device, parts.world_rank.value_or(parts.rank));
+  const bool tuner = parts.by_call || parts.algorithm != Algorithm::automatic;
+  const Environment environment =
+      prepare_environment({parts.shared_device, tuner, parts.world_rank.value_or(parts.rank)});
   const std::vector<RankFacts> ranks = agree(parts.exchange, facts_of(parts, environment));
   if (ranks.size() != static_cast<std::size_t>(parts.size)) {
     throw UsageError("NCCL: " + std::to_string(ranks.size()) + " ranks have spoken in a group of " +
@@ -100,13 +102,15 @@ std::unique_ptr<Communicator> make_nccl(const NcclParts& parts) {
   comm.timeout = parts.timeout;
   comm.farewell = parts.farewell;
   comm.check_peers = parts.check_peers;
+  comm.before_abort = parts.before_abort;
   comm.enter_thread = [runtime = parts.runtime, device = parts.device] { (void)runtime->api().set_device(device); };
   CommunicatorParts made;
-  made.registration = choose_registration(ranks, {parts.registration, parts.shared_device, parts.algorithm});
+  made.registration = choose_registration(ranks, parts.registration, parts.algorithm);
   made.group = std::make_shared<GroupState>(parts.runtime, parts.device, comm);
   warn_of_sockets(ranks, parts, environment);
   made.algorithm = parts.algorithm;
-  made.chooses = std::all_of(ranks.begin(), ranks.end(), [](const RankFacts& each) { return each.chooses; });
+  // NCCL looks for a tuner once in a process, perhaps before kolo's was wanted: it is there when it has been asked.
+  made.has_tuner = std::ranges::all_of(ranks, &RankFacts::has_tuner) && tuner_has_begun();
   made.kernels = parts.kernels;
   return std::make_unique<NcclCommunicator>(made);
 }
@@ -116,14 +120,6 @@ std::string describe(const Library& library, bool several_hosts) {
          (several_hosts ? "; between hosts " +
                               network_text(find_network(std::filesystem::path("/") / kFastDevices), nccl_environment())
                         : "");
-}
-
-std::string describe_nccl() {
-  try {
-    return load_library()->describe();
-  } catch (const BackendError& error) {
-    return error.what();
-  }
 }
 
 }  // namespace kolo::nccl

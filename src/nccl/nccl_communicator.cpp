@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <thread>
 
 #include "comm/validate.h"
@@ -74,7 +75,7 @@ Result reduce_scatter_calls(const NcclApi& api, Comm comm, const ReduceScatterOp
 NcclCommunicator::NcclCommunicator(const CommunicatorParts& parts)
     : group_(parts.group),
       algorithm_(parts.algorithm),
-      chooses_(parts.chooses),
+      has_tuner_(parts.has_tuner),
       registration_(parts.registration),
       kernels_(parts.kernels),
       scratch_(group_->runtime, group_->device) {
@@ -119,10 +120,11 @@ Algorithm NcclCommunicator::chosen(Algorithm asked) const {
   if (algorithm != Algorithm::ring && algorithm != Algorithm::tree) {
     throw UsageError("allreduce: NCCL knows ring and tree only; ask for one of these, or for automatic");
   }
-  if (!chooses_) {
+  if (!has_tuner_) {
     throw UsageError(std::string("allreduce: ") + (algorithm == Algorithm::ring ? "ring" : "tree") +
-                     " cannot be asked for, as NCCL does not ask kolo's tuner: that takes NCCL 2.28.3 or newer and "
-                     "NCCL_TUNER_PLUGIN not set to another one, on all ranks");
+                     " cannot be asked for, as NCCL does not ask kolo's tuner: that takes NCCL 2.28.3 or newer, "
+                     "NCCL_TUNER_PLUGIN not set to another one, on all ranks, and no communicator of NCCL's that was "
+                     "made in this process before");
   }
   return algorithm;
 }
@@ -158,7 +160,7 @@ std::unique_ptr<Operation> NcclCommunicator::enqueue(Stream stream, std::string 
 }
 
 std::unique_ptr<Operation> NcclCommunicator::start(const AllreduceOptions& options) {
-  comm::validate(options);
+  comm::validate(options, comm::Memory::device);
   check_stream("allreduce", options.stream);
   if (!options.flags.words.empty()) {
     throw UsageError("allreduce: flags are words of the host's memory and cannot go with memory of a device");
@@ -177,18 +179,16 @@ std::unique_ptr<Operation> NcclCommunicator::start(const AllreduceOptions& optio
       return api.all_reduce(options.data, options.data, options.count, reduction.type, reduction.op, comm,
                             handle_of(options.stream));
     };
-    if (chooses_) {
-      const AlgorithmWish wish(algorithm, base::Deadline(handle().timeout()));
-      handle().issue(what, call);
-    } else {
-      handle().issue(what, call);
-    }
+    std::optional<AlgorithmWish> wish;
+    if (has_tuner_) wish.emplace(algorithm, base::Deadline(handle().timeout()));
+    handle().issue(what, call);
+    wish.reset();
     scale({options.data, options.count, options.dtype, after}, options.stream);
   });
 }
 
 std::unique_ptr<Operation> NcclCommunicator::start(const BroadcastOptions& options) {
-  comm::validate(options, size());
+  comm::validate(options, size(), comm::Memory::device);
   check_stream("broadcast", options.stream);
   const std::string what =
       "broadcast of " + std::to_string(options.bytes) + " bytes from rank " + std::to_string(options.root);
@@ -202,7 +202,7 @@ std::unique_ptr<Operation> NcclCommunicator::start(const BroadcastOptions& optio
 }
 
 std::unique_ptr<Operation> NcclCommunicator::start(const AllgatherOptions& options) {
-  comm::validate(options, size(), rank());
+  comm::validate(options, size(), rank(), comm::Memory::device);
   check_stream("allgather", options.stream);
   const std::string what = "allgather of " + std::to_string(sum_of(options.counts)) + " bytes";
   return enqueue(options.stream, what, [&] {
@@ -212,7 +212,7 @@ std::unique_ptr<Operation> NcclCommunicator::start(const AllgatherOptions& optio
 }
 
 std::unique_ptr<Operation> NcclCommunicator::start(const ReduceScatterOptions& options) {
-  comm::validate(options, size(), rank());
+  comm::validate(options, size(), rank(), comm::Memory::device);
   check_stream("reduce_scatter", options.stream);
   const Reduction reduction = reduction_of("reduce_scatter", options.dtype, options.op);
   const double after = 1.0 / (reduction.divides ? size() : 1);

@@ -19,7 +19,7 @@ namespace kolo::nccl {
 struct CommunicatorParts {
   std::shared_ptr<GroupState> group;
   Algorithm algorithm = Algorithm::automatic;                // of calls that ask for none
-  bool chooses = false;                                      // whether ring or tree may be asked for: see tuner.h
+  bool has_tuner = false;                                    // whether ring or tree may be asked for: see tuner.h
   NcclRegistration registration = NcclRegistration::buffer;  // not automatic
   std::shared_ptr<cuda::KernelImage> kernels;                // null: this build has no device code
 };
@@ -69,7 +69,7 @@ class NcclCommunicator final : public Communicator {
 
   std::shared_ptr<GroupState> group_;
   Algorithm algorithm_;
-  bool chooses_;
+  bool has_tuner_;
   NcclRegistration registration_;  // automatic never; window until it turns out that there are none
   std::shared_ptr<cuda::KernelImage> kernels_;
   Scratch scratch_;

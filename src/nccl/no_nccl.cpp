@@ -16,8 +16,6 @@ std::unique_ptr<Communicator> make_nccl(const NcclParts& /*parts*/) {
   throw UsageError(std::string(kText) + ": build it with KOLO_WITH_NCCL=AUTO, or use a communicator for the host");
 }
 
-std::string describe_nccl() { return kText; }
-
 std::string describe(const Library& /*library*/, bool /*several_hosts*/) { return kText; }
 
 }  // namespace kolo::nccl

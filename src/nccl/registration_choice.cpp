@@ -33,12 +33,10 @@ void require_windows(const std::vector<RankFacts>& ranks, Algorithm algorithm) {
 
 }  // namespace
 
-NcclRegistration choose_registration(const std::vector<RankFacts>& ranks, const RegistrationWish& wish) {
-  if (wish.asked == NcclRegistration::window) require_windows(ranks, wish.algorithm);
-  if (wish.asked != NcclRegistration::automatic) return wish.asked;
-  const bool one_host = std::ranges::all_of(ranks, [&](const RankFacts& each) { return each.host == ranks[0].host; });
-  const bool useful = one_host && ranks.size() > 1 && !wish.shared_device && wish.algorithm == Algorithm::automatic;
-  return useful && first_without(ranks) == ranks.size() ? NcclRegistration::window : NcclRegistration::buffer;
+// Windows only for those who ask: what they gain, and how they end, has been tried on no GPU yet.
+NcclRegistration choose_registration(const std::vector<RankFacts>& ranks, NcclRegistration asked, Algorithm algorithm) {
+  if (asked == NcclRegistration::window) require_windows(ranks, algorithm);
+  return asked == NcclRegistration::automatic ? NcclRegistration::buffer : asked;
 }
 
 }  // namespace kolo::nccl

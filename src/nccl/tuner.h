@@ -22,6 +22,10 @@ class AlgorithmWish {
   AlgorithmWish& operator=(const AlgorithmWish&) = delete;
 };
 
+// Whether NCCL has found the tuner, as it does when it makes a communicator. It looks once in a process: in vain where
+// another part of the program had one made before kolo's was wanted.
+[[nodiscard]] bool tuner_has_begun() noexcept;
+
 // NCCL's numbers, and its table of costs in microseconds: algorithms by rows, protocols by columns, negative where
 // that combination cannot be.
 struct CostTable {

@@ -130,8 +130,7 @@ constexpr std::string_view kNcclAlgorithmMeaning =
     "two take NCCL 2.28.3 and no NCCL_TUNER_PLUGIN of the user's, and memory that is in no window.";
 constexpr std::string_view kNcclRegistrationMeaning =
     "What NCCL is told of the memory of gradients, so that it need not copy it: windows over all ranks (window; NCCL "
-    "2.29.7), each rank's buffers (buffer; NCCL 2.19), nothing (off); windows where all ranks are on one host and have "
-    "GPUs of their own, as only there NCCL's allreduce makes use of them, else buffers (auto).";
+    "2.29.7), each rank's buffers (buffer; NCCL 2.19), nothing (off). auto: buffers.";
 
 constexpr std::string_view kCudaAwareMpiMeaning =
     "Whether messages between hosts go straight from and into memory of GPUs, with KOLO_DEVICE_REDUCTION=mixed, where "

@@ -42,6 +42,7 @@ std::vector<std::string> tell_all(Engine& engine, const std::string& mine) {
 struct Found {
   Devices devices;
   nccl::LibraryPtr nccl;
+  std::shared_ptr<cuda::HostWord> stop;  // of NCCL's collectives, see LaneParts
   DeviceFacts facts;
 };
 
@@ -64,10 +65,11 @@ void find_device(Found& found, const FindDevices& find, int device, std::chrono:
   }
 }
 
-void find_nccl(Found& found) {
+void find_nccl(Found& found, int device) {
   if (!found.facts.trouble.empty() || found.facts.reduction == DeviceReduction::host) return;
   try {
     found.nccl = found.devices.nccl();
+    found.stop = std::make_shared<cuda::HostWord>(found.devices.runtime, device);
   } catch (const std::exception& error) {
     found.facts.no_nccl = error.what();
   }
@@ -92,6 +94,7 @@ nccl::NcclParts nccl_parts(const Found& found, int device, const LaneWorld& worl
   parts.algorithm = algorithm_of(world.config->nccl_algorithm);
   parts.registration = world.config->nccl_registration;
   parts.check_peers = world.check_peers;
+  parts.before_abort = [stop = found.stop] { stop->set(); };
   parts.timeout = world.config->timeout;
   parts.log = *world.logger;
   parts.kernels = found.devices.kernels;
@@ -116,9 +119,6 @@ Reach reach_in_two_steps(const Found& found, int device, const LaneWorld& world)
   const Hosts& hosts = world.wires->hosts;
   nccl::NcclParts parts = nccl_parts(found, device, world);
   const bool by_devices = world.config->device_reduction == DeviceReduction::hierarchical;
-  // Windows end when what is in flight has; with two communicators in one stream that may wait for the other one's end.
-  // And whether an MPI that takes memory of devices takes a window's has not been tried.
-  if (parts.registration == NcclRegistration::automatic) parts.registration = NcclRegistration::buffer;
   Reach reach;
   reach.route = by_devices ? device::Route::shares_by_devices : device::Route::shares_by_hosts;
   reach.communicator = some_host_has_several(hosts)
@@ -133,8 +133,8 @@ Reach reach_in_two_steps(const Found& found, int device, const LaneWorld& world)
   return reach;
 }
 
-std::vector<DeviceFacts> ask_peers(Found& found, const LaneWorld& world) {
-  find_nccl(found);
+std::vector<DeviceFacts> ask_peers(Found& found, int device, const LaneWorld& world) {
+  find_nccl(found, device);
   std::vector<DeviceFacts> ranks;
   for (const std::string& line : tell_all(*world.engine, encode(found.facts))) ranks.push_back(decode(line));
   return ranks;
@@ -197,7 +197,7 @@ std::unique_ptr<device::Lane> make_lane(const FindDevices& find, int device, con
   if (alone) {
     reach.communicator = device::make_solo(found.devices.runtime, device);
   } else {
-    ranks = ask_peers(found, world);
+    ranks = ask_peers(found, device, world);
     reach = reach_peers(found, device, world, ranks);
   }
   introduce(found, reach.route, world, ranks);
@@ -211,6 +211,7 @@ std::unique_ptr<device::Lane> make_lane(const FindDevices& find, int device, con
   parts.route = reach.route;
   parts.shares = std::move(reach.shares);
   parts.gives_turns = world.placement->rank == 0;
+  parts.stop = found.stop;
   return std::make_unique<device::Lane>(std::move(parts));
 }
 

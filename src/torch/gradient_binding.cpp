@@ -397,6 +397,10 @@ bool GradientBinding::closed() const {
 
 void GradientBinding::stepped() {
   closed_ = false;
+  if (reader_.has_value()) {
+    const auto updated_in = current_stream(*device_);  // and gradients read there, perhaps not where they were closed
+    if (updated_in != *reader_) order_streams(*reader_, updated_in);
+  }
   for (const auto& slot : slots_) {
     slot->remember_version();
   }

@@ -1,6 +1,7 @@
 #include "torch/torch_device.h"
 
 #include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "kolo/error.h"
@@ -24,6 +25,12 @@ at::Tensor host_form(const at::Tensor& tensor) {
 
 c10::Stream current_stream(const c10::Device& device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+}
+
+void order_streams(const c10::Stream& later, const c10::Stream& earlier) {
+  c10::Event event(earlier.device_type());
+  event.record(earlier);
+  event.block(later);
 }
 
 Stream to_stream(const c10::Stream& stream) { return {stream.native_handle(), stream.device_index()}; }

@@ -18,6 +18,8 @@ void require_reducible(const at::Tensor& tensor, const std::string& name);
 [[nodiscard]] at::Tensor host_form(const at::Tensor& tensor);
 // The stream in which the calling thread enqueues on `device`, which is not the host.
 [[nodiscard]] c10::Stream current_stream(const c10::Device& device);
+// What is enqueued in `later` from now on comes after what is in `earlier` by now. Both of one device.
+void order_streams(const c10::Stream& later, const c10::Stream& earlier);
 [[nodiscard]] Stream to_stream(const c10::Stream& stream);
 // `stream` uses the tensor: its memory is given to nobody else before what is enqueued there, when the tensor goes, has
 // passed. Nothing for memory of the host, and for memory that is not the caching allocator's.

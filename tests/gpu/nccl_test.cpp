@@ -34,6 +34,7 @@ nccl::NcclParts parts_over(cluster::Bootstrap& bootstrap) {
   parts.runtime = gpu_runtime();
   parts.library = nccl::load_library();
   parts.device = device_of(bootstrap);
+  parts.by_call = true;
   parts.shared_device = bootstrap.placement().local_size > gpu_runtime()->device_count();
   parts.kernels = std::make_shared<cuda::KernelImage>(gpu_runtime(), kernels::device_image());
   parts.timeout = 60s;

@@ -1,4 +1,4 @@
-"""Every place where kolo makes something wait for a device, or asks whether it has come, and what leaves that out.
+"""Every place where kolo makes something wait for a device, or asks whether it has come or failed, and what leaves that out.
 
 A mutation is (name, file, what stands there once, what it becomes, the test that finds it, a filter of its cases).
 """
@@ -60,10 +60,23 @@ WAITS = [
     Mutation("memory for a number is used again while the device writes to it", "src/device/step_launcher.cpp",
              "    if (seen_) {\n", "    if (true) {\n", "unit.device", "*"),
     Mutation("an update's table is released at once", "src/device/step_launcher.cpp",
-             "if (table.table != nullptr) retire_(std::move(table.table), table.user);", "", "unit.device", "*"),
+             "  retire_(std::move(table.table), table.user);\n", "", "unit.device", "*"),
     Mutation("a table is written while the device copies from there", "kernels/tensor_table.cpp",
              "if (!staging.passed.recorded() || staging.passed.passed()) return staging;", "return staging;",
              "unit.kernels.launch", "*"),
+    # between calls, and after what has failed
+    Mutation("nobody looks at the device between calls", "src/engine/engine_devices.cpp",
+             "    parts_.transport->check_peers();\n    lane_->watch();\n", "", DEVICE, "*BetweenCalls*"),
+    Mutation("who asks whether the devices are done is told at once", "src/engine/engine_devices.cpp",
+             "return !lane_->in_flight() && !lane_failure_ && !held_;", "return true;", DEVICE, "*BetweenCalls*"),
+    Mutation("an abort is not told to the updates behind it", "src/nccl/comm_handle.cpp",
+             "if (parts_.before_abort) parts_.before_abort();", "", DEVICE, "*BetweenCalls*"),
+    Mutation("an update does not look whether what it is behind was aborted", "src/device/step_launcher.cpp",
+             "{batch.skip, lane_.given_up()}", "{batch.skip}", DEVICE, "*BetweenCalls*"),
+    Mutation("a question to the device breaks a graph that is captured", "src/cuda/runtime.cpp",
+             "  static_cast<void>(runtime.api().exchange_capture_mode(&mode_));\n", "", "unit.cuda", "*"),
+    Mutation("a graph takes a table's addresses from the device as they are", "kernels/tensor_table.cpp",
+             "!(known && !cuda::is_captured(*runtime_, stream))", "!known", "unit.kernels.launch", "*"),
     # turns
     Mutation("whatever comes first is enqueued first", "src/device/lane.h",
              "return turn == next_;", "return turn == turn;", DEVICE, "*TwoReducers*"),

@@ -6,9 +6,7 @@
 #include <barrier>
 #include <thread>
 
-#include "cuda/memory.h"
-#include "multirank/engine/node.h"
-#include "support/device/nccl_ranks.h"
+#include "multirank/device/nccl_trainee.h"
 
 namespace kolo::test {
 namespace {
@@ -16,48 +14,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kRanks = 3;
-constexpr std::int64_t kCount = 1000;
-
-// One rank's engine with a lane, and one gradient on its device.
-class Trainee {
- public:
-  Trainee(NcclRanks& ranks, std::unique_ptr<transport::Transport> end, std::chrono::milliseconds death_notice)
-      : rank_(end->rank()),
-        stream_(ranks.runtime, rank_),
-        gradient_(ranks.runtime, rank_, kCount * sizeof(float)),
-        node_(std::move(end), quick(), [&](engine::EngineParts& parts) {
-          parts.death_notice = death_notice;
-          parts.make_lane = [&ranks, rank = rank_](int device) {
-            device::LaneParts lane;
-            lane.runtime = ranks.runtime;
-            lane.device = device;
-            lane.kernels = ranks.parts(rank).kernels;
-            lane.communicator = nccl::make_nccl(ranks.parts(rank));
-            lane.gives_turns = rank == 0;
-            return std::make_unique<device::Lane>(std::move(lane));
-          };
-        }) {
-    ReducerOptions options;
-    options.device = rank_;
-    reducer_ = node_.engine().make_reducer({{"a", {kCount}, {1}, DType::f32, true}}, options);
-    cuda::fill_zero(*ranks.runtime, gradient_.data(), gradient_.size(), stream_.view());
-  }
-  ~Trainee() {
-    reducer_.reset();
-    node_.engine().stop();
-  }
-  void step() {
-    reducer_->contribute(0, gradient_.data(), stream_.view());
-    reducer_->finish(stream_.view());
-  }
-
- private:
-  Rank rank_;
-  cuda::OwnStream stream_;
-  cuda::DeviceBuffer gradient_;
-  Node node_;
-  std::unique_ptr<GradientReducer> reducer_;
-};
 
 // `check` gets the errors of ranks 0 and 1, after NCCL has failed on both. `found`: that rank 2 is dead, some time
 // afterwards.
@@ -72,7 +28,7 @@ void fail_nccl(std::chrono::milliseconds death_notice, bool found, const Check& 
     cuda::use_device(*ranks.runtime, rank);
     ends[own]->set_liveness(&liveness[own]);
     Attendance attendance(all);
-    Trainee trainee(ranks, std::move(ends[own]), death_notice);
+    NcclTrainee trainee(ranks, std::move(ends[own]), death_notice);
     trainee.step();
     attendance.meet();
     if (rank == 0) {

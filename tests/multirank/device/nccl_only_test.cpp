@@ -15,6 +15,30 @@ namespace {
 
 using namespace std::chrono_literals;
 
+// While it lives, no event of the first device has passed, as far as anybody can see.
+class FirstDeviceUnseen {
+ public:
+  FirstDeviceUnseen() { unseen_ = true; }
+  ~FirstDeviceUnseen() { unseen_ = false; }
+  FirstDeviceUnseen(const FirstDeviceUnseen&) = delete;
+  FirstDeviceUnseen& operator=(const FirstDeviceUnseen&) = delete;
+
+  static cuda::RuntimeApi over(const cuda::RuntimeApi& real) {
+    real_ = real;
+    cuda::RuntimeApi api = real;
+    api.event_query = [](cuda::EventHandle event) {
+      int device = -1;
+      real_.get_device(&device);
+      return unseen_ && device == 0 ? cuda::kNotReady : real_.event_query(event);
+    };
+    return api;
+  }
+
+ private:
+  static inline std::atomic<bool> unseen_ = false;
+  static inline cuda::RuntimeApi real_;
+};
+
 TEST(DeviceNccl, IsTakenWhereAllRanksHaveIt) {
   DeviceWorld world({one_host(2)});
   world.run([&](Context& context) { Trainer(world, context).step(1); });
@@ -95,8 +119,8 @@ TEST(DeviceNccl, AnErrorOfNcclEndsTheGroup) {
 // then on, rather than that somebody has left. (Where rank 1 is slow to leave it is an error like others.)
 TEST(DeviceNccl, WhatFailsAfterARankHasLeftIsAnError) {
   auto config = quick();
-  config.coordinator = CoordinatorMode::never;  // nobody looks before the submit() below
-  DeviceWorld world({.hosts = one_host(2), .seed = 1, .config = config});
+  config.coordinator = CoordinatorMode::never;
+  DeviceWorld world({.hosts = one_host(2), .seed = 1, .config = config}, FirstDeviceUnseen::over);
   std::string told;
   Gate gate(world.device());
   world.run([&](Context& context) {
@@ -106,8 +130,10 @@ TEST(DeviceNccl, WhatFailsAfterARankHasLeftIsAnError) {
     if (context.rank() == 0) gate.put_into(trainer.model.backward());
     trainer.step(2);
     if (context.rank() == 1) return;
-    gate.open();  // the device comes to its end when the host has looked for the last time
+    FirstDeviceUnseen unseen;
+    gate.open();
     std::this_thread::sleep_for(300ms);
+    context.engine().progress();  // hears that rank 1 has left
     world.nccl().break_rank(0, nccl::Result::remote_error, "the link is down");
     const auto end = std::chrono::steady_clock::now() + 20s;
     while (told.find("the link is down") == std::string::npos && std::chrono::steady_clock::now() < end) {

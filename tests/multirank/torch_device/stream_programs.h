@@ -69,6 +69,23 @@ inline Tensors step_in_a_side_stream(Place& place) {
   return it.net.values();
 }
 
+// Clipping, say, is in one stream, all else in another.
+inline Tensors synchronize_elsewhere(Place& place) {
+  Trainee it(place);
+  const UserStream main = place.main();
+  const UserStream side = place.side();
+  side.wait_for(main);
+  for (int step = 0; step < kSteps; ++step) {
+    const auto guard = side.enter();
+    it.optimizer.zero_grad();
+    it.loss(step).backward();
+    in_side_stream(side, main, [&] { it.optimizer.synchronize(); });
+    it.optimizer.step();
+  }
+  main.wait_for(side);
+  return it.net.values();
+}
+
 // Now in this stream, now in that.
 inline Tensors step_in_changing_streams(Place& place) {
   Trainee it(place);

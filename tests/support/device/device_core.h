@@ -25,6 +25,7 @@ inline constexpr cuda::Status kInvalidDevice = 101;
 inline constexpr cuda::Status kInvalidHandle = 400;
 inline constexpr cuda::Status kSymbolNotFound = 500;
 inline constexpr cuda::Status kAlreadyRegistered = 712;
+inline constexpr cuda::Status kCaptureUnsupported = 900;
 inline constexpr cuda::Status kDeadlocked = 702;  // "the launch timed out": what the driver says of work without end
 
 struct SimulatedKernel {
@@ -82,7 +83,8 @@ class DeviceCore {
   std::map<std::string, std::unique_ptr<SimulatedKernel>, std::less<>> kernels;
   std::vector<std::unique_ptr<int>> libraries;  // addresses serve as handles
   std::map<std::string, int, std::less<>> calls;
-  std::set<int> contexts;  // devices that this process has used
+  std::set<int> contexts;       // devices that this process has used
+  std::map<int, int> captures;  // by device: streams that are being captured
   struct Failure {
     cuda::Status status;
     int times;

@@ -36,6 +36,7 @@ class NcclRanks {
     parts.runtime = runtime;
     parts.library = library;
     parts.device = rank;
+    parts.by_call = true;
     // Any address serves as image: the simulated device knows the kernels by their names.
     parts.kernels = std::make_shared<cuda::KernelImage>(runtime, this);
     parts.timeout = std::chrono::seconds(60);

@@ -51,6 +51,8 @@ const char* error_name(Status status) {
       return "cudaErrorLaunchTimeout";
     case kAlreadyRegistered:
       return "cudaErrorHostMemoryAlreadyRegistered";
+    case kCaptureUnsupported:
+      return "cudaErrorStreamCaptureUnsupported";
     default:
       return "cudaErrorUnknown";
   }
@@ -112,6 +114,11 @@ Status set_device(int device) {
     core.contexts.insert(device);
     return cuda::kSuccess;
   });
+}
+
+Status exchange_capture_mode(cuda::CaptureMode* mode) {
+  std::swap(capture_mode(), *mode);
+  return cuda::kSuccess;
 }
 
 Status context_state(int device, unsigned* flags, int* active) {
@@ -218,7 +225,7 @@ Status stream_destroy(cuda::StreamHandle handle) {
 }
 
 Status stream_query(cuda::StreamHandle handle) {
-  return call("stream_query", [&](DeviceCore& core, Held&) {
+  return unsafe_call("stream_query", [&](DeviceCore& core, Held&) {
     const SimulatedStream* const stream = core.stream(handle, "stream_query");
     return stream == nullptr ? kInvalidHandle
                              : core.query(core.streams.pending(*stream), core.streams.clock_of(*stream));
@@ -226,7 +233,7 @@ Status stream_query(cuda::StreamHandle handle) {
 }
 
 Status stream_synchronize(cuda::StreamHandle handle) {
-  return call("stream_synchronize", [&](DeviceCore& core, Held& held) {
+  return unsafe_call("stream_synchronize", [&](DeviceCore& core, Held& held) {
     const SimulatedStream* const stream = core.stream(handle, "stream_synchronize");
     if (stream == nullptr) return kInvalidHandle;
     const Clock clock = core.streams.clock_of(*stream);  // as of now: others may enqueue meanwhile
@@ -295,7 +302,7 @@ Status event_record(cuda::EventHandle handle, cuda::StreamHandle stream_handle) 
 }
 
 Status event_query(cuda::EventHandle handle) {
-  return call("event_query", [&](DeviceCore& core, Held&) {
+  return unsafe_call("event_query", [&](DeviceCore& core, Held&) {
     const SimulatedEvent* const event = core.event(handle, "event_query");
     if (event == nullptr) return kInvalidHandle;
     if (event->point.position == 0) {
@@ -315,6 +322,11 @@ std::shared_ptr<DeviceCore> installed_core() {
 
 void set_last_error(Status status) { last_error = status; }
 
+cuda::CaptureMode& capture_mode() {
+  thread_local cuda::CaptureMode mode = cuda::CaptureMode::nothing_unsafe;
+  return mode;
+}
+
 void install(std::shared_ptr<DeviceCore> core) {
   const std::lock_guard held(installing);
   if (core != nullptr && the_core != nullptr) {
@@ -333,6 +345,7 @@ cuda::RuntimeApi simulated_api() {
                        .device_count = device_count,
                        .get_device = get_device,
                        .set_device = set_device,
+                       .exchange_capture_mode = exchange_capture_mode,
                        .device_attribute = device_attribute,
                        .device_properties = device_properties,
                        .pci_bus_id = pci_bus_id,

@@ -29,6 +29,8 @@ std::string_view fault_name(Fault fault) {
       return "bad handle";
     case Fault::bad_call:
       return "bad call";
+    case Fault::broken_capture:
+      return "broken capture";
     case Fault::deadlock:
       return "deadlock";
   }
@@ -184,7 +186,10 @@ int SimulatedDevice::live_events() const {
 
 void SimulatedDevice::set_capturing(cuda::StreamHandle stream, bool capturing) {
   const auto held = lock();
-  if (SimulatedStream* const found = core_->stream(stream, "set_capturing")) found->capturing = capturing;
+  SimulatedStream* const found = core_->stream(stream, "set_capturing");
+  if (found == nullptr || found->capturing == capturing) return;
+  found->capturing = capturing;
+  core_->captures[found->device] += capturing ? 1 : -1;
 }
 
 int SimulatedDevice::priority(cuda::StreamHandle stream) const {

@@ -58,6 +58,7 @@ enum class Fault : std::uint8_t {
   wrong_device,      // a call with another current device than it needs
   bad_handle,        // a stream, event, library or kernel that does not exist (any more)
   bad_call,          // arguments that no device takes
+  broken_capture,    // a call that ends the capture of a graph
   deadlock,
 };
 [[nodiscard]] std::string_view fault_name(Fault fault);

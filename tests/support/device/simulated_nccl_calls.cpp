@@ -109,6 +109,10 @@ Result init(Comm* comm, int ranks, nccl::UniqueId id, int rank, nccl::CommConfig
       core.report("init: two ranks on device " + std::to_string(device));
       return Result::invalid_usage;
     }
+    if (core.options.tuner != nullptr) {
+      void* context = nullptr;
+      core.options.tuner->init(&context, 0, world->ranks.size(), 1, nullptr, nullptr, nullptr);
+    }
     const auto made = core.add_comm();
     made->wanted_device = device;
     core.place(made, world, rank);

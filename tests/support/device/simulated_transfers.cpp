@@ -10,7 +10,7 @@ namespace {
 using cuda::Status;
 
 Status allocate(void** memory, std::size_t bytes) {
-  return call("allocate", [&](DeviceCore& core, Held&) {
+  return unsafe_call("allocate", [&](DeviceCore& core, Held&) {
     *memory = nullptr;
     const int device = core.current_device();
     if (core.memory.live_bytes(MemoryKind::device, device) + bytes > core.options.memory) return kOutOfMemory;
@@ -20,30 +20,32 @@ Status allocate(void** memory, std::size_t bytes) {
 }
 
 Status release(void* memory) {
-  return call("release", [&](DeviceCore& core, Held&) { return core.release(memory, MemoryKind::device, "release"); });
+  return unsafe_call("release",
+                     [&](DeviceCore& core, Held&) { return core.release(memory, MemoryKind::device, "release"); });
 }
 
 Status allocate_pinned(void** memory, std::size_t bytes, unsigned) {
-  return call("allocate_pinned", [&](DeviceCore& core, Held&) {
+  return unsafe_call("allocate_pinned", [&](DeviceCore& core, Held&) {
     *memory = bytes == 0 ? nullptr : core.memory.allocate(MemoryKind::pinned, -1, bytes);
     return cuda::kSuccess;
   });
 }
 
 Status release_pinned(void* memory) {
-  return call("release_pinned",
-              [&](DeviceCore& core, Held&) { return core.release(memory, MemoryKind::pinned, "release_pinned"); });
+  return unsafe_call("release_pinned", [&](DeviceCore& core, Held&) {
+    return core.release(memory, MemoryKind::pinned, "release_pinned");
+  });
 }
 
 Status register_host(void* memory, std::size_t bytes, unsigned) {
-  return call("register_host", [&](DeviceCore& core, Held&) {
+  return unsafe_call("register_host", [&](DeviceCore& core, Held&) {
     if (memory == nullptr || bytes == 0) return kInvalidValue;
     return core.memory.add_registered(memory, bytes) ? cuda::kSuccess : kAlreadyRegistered;
   });
 }
 
 Status unregister_host(void* memory) {
-  return call("unregister_host", [&](DeviceCore& core, Held&) {
+  return unsafe_call("unregister_host", [&](DeviceCore& core, Held&) {
     if (memory == nullptr) return kInvalidValue;
     return core.release(memory, MemoryKind::registered, "unregister_host");
   });

@@ -83,6 +83,22 @@ TEST(StreamsOfADevice, NoOtherDeviceIsUsed) {
   EXPECT_EQ(device.contexts(), std::set<int>{1});
 }
 
+// By its program, in whatever thread: CUDA takes a question for a mistake then, and the graph is lost.
+TEST_F(Streams, AGraphMayBeCapturedMeanwhile) {
+  Event event(runtime_, 0);
+  event.record(early_.view());
+  device_.set_capturing(late_.view().handle, true);
+  std::thread([&] {
+    static_cast<void>(event.passed());
+    static_cast<void>(early_.idle());
+    const DeviceBuffer memory(runtime_, 0, 100);
+  }).join();
+  EXPECT_TRUE(device_.violations().empty());
+  EXPECT_EQ(device_.api().stream_query(early_.view().handle), 900) << "a thread without a guard is as before";
+  device_.set_capturing(late_.view().handle, false);
+  EXPECT_EQ(device_.take_violations().size(), 1u);
+}
+
 TEST_F(Streams, AnEventMovesWithWhatItIs) {
   const int before = device_.live_events();
   {

@@ -39,7 +39,12 @@ class Steps : public testing::Test {
 
   Steps() {
     kolo::test::add_kolo_kernels(device);
+    make_launcher(nullptr);
+  }
+  void make_launcher(std::shared_ptr<cuda::HostWord> stop) {
+    launcher.reset();
     LaneParts parts;
+    parts.stop = std::move(stop);
     parts.runtime = runtime;
     parts.kernels = std::make_shared<cuda::KernelImage>(runtime, "stands for device code");
     lane = std::make_unique<Lane>(std::move(parts));
@@ -137,6 +142,27 @@ TEST_F(Steps, TheDeviceLeavesOutAStepWhoseNumberIsNotZero) {
   EXPECT_EQ(good->look(), 0.0F);
   EXPECT_EQ(bad->look(), 1.0F);
   EXPECT_EQ(skipped->look(), 1.0F);
+  EXPECT_TRUE(device.violations().empty());
+}
+
+// It comes to the step after the collectives that it is behind were aborted.
+TEST_F(Steps, TheDeviceLeavesOutWhatIsBehindAnAbort) {
+  const auto stop = std::make_shared<cuda::HostWord>(runtime, 0);
+  make_launcher(stop);
+  const auto a = tensor(1), b = tensor(1), first = tensor(0), second = tensor(0), gradient = tensor(4);
+  const auto launch = [&] {
+    launcher->launch({0, std::vector{plain(gradient, a)}}, SgdTerms{0.25}, stream.view());
+    const std::vector<StepTensor> tensors{{kCount, gradient.data(), b.data(), first.data(), second.data()}};
+    launcher->launch({1, tensors}, AdamwTerms{0.5, 0.9, 0.999, 0, 0, 1}, stream.view());
+  };
+  launch();
+  EXPECT_EQ(value_of(a), 0);
+  EXPECT_NEAR(value_of(b), 0.5F, 1e-5);
+  const float before = value_of(b);
+  launch();
+  stop->set();
+  EXPECT_EQ(value_of(a), 0);
+  EXPECT_EQ(value_of(b), before);
   EXPECT_TRUE(device.violations().empty());
 }
 

@@ -102,6 +102,21 @@ TEST_F(TensorTableOnDevice, WhatAGraphBringsWithItStaysAndIsNotTrustedAfterwards
   device.drain();
 }
 
+// Another run may come before the replay, with others.
+TEST_F(TensorTableOnDevice, AGraphBringsItsAddressesAlsoWhereTheyAreTheLastOnes) {
+  TensorTable table(runtime, 0, places);
+  const Round round = make_round(7);
+  pack_round(table, round);
+  const int copies = device.calls("copy");
+  pack_round(table, round);
+  EXPECT_EQ(device.calls("copy"), copies);
+  device.set_capturing(stream.view().handle, true);
+  pack_round(table, round);
+  device.set_capturing(stream.view().handle, false);
+  EXPECT_EQ(device.calls("copy"), copies + 1);
+  device.drain();
+}
+
 // The table itself is not on the device yet: the graph brings all of it, and so does the first run.
 TEST_F(TensorTableOnDevice, AGraphMayComeFirst) {
   TensorTable table(runtime, 0, places);

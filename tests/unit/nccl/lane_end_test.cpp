@@ -16,6 +16,7 @@ TEST(LaneEnd, EndsWhatIsInFlightBeforeItsMemoryGoes) {
     run_ranks(2, [&](int rank) {
       nccl::NcclParts parts = ranks.parts(rank);
       parts.farewell = 20ms;
+      parts.registration = NcclRegistration::window;
       device::LaneParts lane_parts;
       lane_parts.runtime = ranks.runtime;
       lane_parts.device = rank;

@@ -90,9 +90,11 @@ TEST(OpenDevices, AreCountedByWhatDescriptorsPointTo) {
 }
 
 TEST(NcclEnvironment, TheUsersValuesStand) {
-  const Environment plain = wanted_environment({}, false, 3);
+  EXPECT_EQ(wanted_environment({}, {}), Environment()) << "the platform's tuner is not kolo's to replace unasked";
+  const Environment plain = wanted_environment({}, {.tuner = true});
   EXPECT_EQ(plain, (Environment{{"NCCL_TUNER_PLUGIN", "STATIC_PLUGIN"}}));
-  const Environment shared = wanted_environment({{"NCCL_TUNER_PLUGIN", "mine"}, {"NCCL_NET", "IB"}}, true, 3);
+  const Environment shared = wanted_environment({{"NCCL_TUNER_PLUGIN", "mine"}, {"NCCL_NET", "IB"}},
+                                                {.shared_device = true, .tuner = true, .rank = 3});
   EXPECT_EQ(shared.at("NCCL_HOSTID"), "r3");
   EXPECT_FALSE(shared.contains("NCCL_TUNER_PLUGIN"));
   EXPECT_FALSE(shared.contains("NCCL_NET"));
@@ -100,6 +102,12 @@ TEST(NcclEnvironment, TheUsersValuesStand) {
   EXPECT_FALSE(has_our_tuner(plain, 22803 - 1));
   EXPECT_FALSE(has_our_tuner({{"NCCL_TUNER_PLUGIN", "mine"}}, 22809));
   EXPECT_FALSE(has_our_tuner({}, 22809));
+}
+
+TEST(NcclEnvironment, NothingMayTakeTheDeadlinesAway) {
+  EXPECT_EQ(blocking_trouble({}), "");
+  EXPECT_EQ(blocking_trouble({{"NCCL_COMM_BLOCKING", "0"}}), "");
+  EXPECT_NE(blocking_trouble({{"NCCL_COMM_BLOCKING", "1"}}).find("unset it"), std::string::npos);
 }
 
 }  // namespace

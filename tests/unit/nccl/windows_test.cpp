@@ -29,6 +29,12 @@ Calls calls_of(const SimulatedNccl& nccl) {
           nccl.calls("deregister_buffer")};
 }
 
+nccl::NcclParts with_windows(NcclRanks& ranks, int rank) {
+  nccl::NcclParts parts = ranks.parts(rank);
+  parts.registration = NcclRegistration::window;
+  return parts;
+}
+
 // One sum of floats in memory that was allocated, by `parts` of each rank.
 void sum_once(NcclRanks& ranks, int rank, const nccl::NcclParts& parts) {
   NcclEnd end(ranks, parts, kCount);
@@ -65,30 +71,17 @@ TEST(Windows, AreMadeByAllRanksAndEndedByEach) {
   EXPECT_EQ(calls_after_a_sum(NcclRegistration::off), (Calls{}));
 }
 
-TEST(Windows, AreTakenByThemselvesWhereTheyAreOfUse) {
-  constexpr auto kAuto = NcclRegistration::automatic;
+TEST(Windows, AreNotTakenUnasked) {
   constexpr Calls kBuffers{0, 0, 6, 6};
-  EXPECT_EQ(calls_after_a_sum(kAuto), (Calls{6, 6, 0, 0}));
-  EXPECT_EQ(calls_after_a_sum(kAuto, {.version = 22809}), kBuffers) << "cannot end what is in flight";
-  EXPECT_EQ(calls_after_a_sum(kAuto, {.version = 22600}), kBuffers) << "has none";
-  EXPECT_EQ(calls_after_a_sum(kAuto, {}, [](auto& parts) { parts.host += std::to_string(parts.rank); }), kBuffers);
-  EXPECT_EQ(calls_after_a_sum(kAuto, {}, [](auto& parts) { parts.algorithm = Algorithm::ring; }), kBuffers);
-}
-
-TEST(Windows, AreOfNoUseToRanksThatShareADevice) {
-  nccl::RankFacts one;
-  one.windows = true;
-  const std::vector<nccl::RankFacts> ranks{one, one};
-  EXPECT_EQ(nccl::choose_registration(ranks, {}), NcclRegistration::window);
-  EXPECT_EQ(nccl::choose_registration(ranks, {.shared_device = true}), NcclRegistration::buffer);
-  EXPECT_EQ(nccl::choose_registration({one}, {}), NcclRegistration::buffer) << "a rank alone";
+  EXPECT_EQ(calls_after_a_sum(NcclRegistration::automatic), kBuffers);
+  EXPECT_EQ(calls_after_a_sum(NcclRegistration::automatic, {.version = 22600}), kBuffers) << "has none";
 }
 
 // NCCL makes none, and does not call that an error; after the first time it is not asked again.
 TEST(Windows, AreBuffersWhereDevicesHaveNoSymmetricMemory) {
   NcclRanks ranks(2, {.symmetric = false});
   run_ranks(2, [&](int rank) {
-    NcclEnd end(ranks, ranks.parts(rank), 4);
+    NcclEnd end(ranks, with_windows(ranks, rank), 4);
     const std::size_t sizes[] = {256};
     const auto first = end.communicator->allocate(sizes, 60s);
     const auto second = end.communicator->allocate(sizes, 60s);
@@ -114,7 +107,7 @@ TEST(Windows, ARankWithoutThemMeansNoneForAll) {
 TEST(Windows, AreNeitherRingNorTree) {
   NcclRanks ranks(2, {.tuner = &ncclTunerPlugin_v5});
   run_ranks(2, [&](int rank) {
-    nccl::NcclParts parts = ranks.parts(rank);
+    nccl::NcclParts parts = with_windows(ranks, rank);
     NcclEnd end(ranks, parts, 4);
     const std::size_t sizes[] = {16};
     const auto buffers = end.communicator->allocate(sizes, 60s);
@@ -127,7 +120,6 @@ TEST(Windows, AreNeitherRingNorTree) {
     options.data = end.memory.data();
     options.registered = nullptr;
     end.communicator->allreduce(options, 60s);
-    parts.registration = NcclRegistration::window;
     parts.algorithm = Algorithm::tree;
     EXPECT_THROW((void)nccl::make_nccl(parts), UsageError);
   });
@@ -138,7 +130,7 @@ TEST(Windows, AreNeitherRingNorTree) {
 TEST(Windows, OfDifferentSizesAreAMismatchOnAllRanks) {
   NcclRanks ranks(3);
   run_ranks(3, [&](int rank) {
-    NcclEnd end(ranks, ranks.parts(rank), 4);
+    NcclEnd end(ranks, with_windows(ranks, rank), 4);
     const std::size_t sizes[] = {rank == 1 ? std::size_t{512} : std::size_t{256}};
     EXPECT_THROW((void)end.communicator->allocate(sizes, 60s), MismatchError);
     end.communicator->barrier(60s);
@@ -151,7 +143,7 @@ TEST(Windows, AnErrorEndsTheGroup) {
   NcclRanks ranks(2);
   ranks.nccl.fail("register_window", Result::system_error);
   run_ranks(2, [&](int rank) {
-    nccl::NcclParts parts = ranks.parts(rank);
+    nccl::NcclParts parts = with_windows(ranks, rank);
     parts.timeout = 1500ms;
     NcclEnd end(ranks, parts, 4);
     const std::size_t sizes[] = {256};
@@ -170,7 +162,7 @@ TEST(Windows, EndBehindWhatUsesThem) {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     NcclRanks ranks(2, {.seed = seed});
     run_ranks(2, [&](int rank) {
-      NcclEnd end(ranks, ranks.parts(rank), 4);
+      NcclEnd end(ranks, with_windows(ranks, rank), 4);
       const std::size_t sizes[] = {256};
       const auto buffers = end.communicator->allocate(sizes, 60s);
       AllreduceOptions options = end.options();
@@ -191,7 +183,7 @@ TEST(Windows, EndInOrderWhenTheGroupIsAborted) {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     NcclRanks ranks(2, {.seed = seed});
     run_ranks(2, [&](int rank) {
-      nccl::NcclParts parts = ranks.parts(rank);
+      nccl::NcclParts parts = with_windows(ranks, rank);
       parts.farewell = 1s;
       NcclEnd end(ranks, parts, 4);
       const std::size_t sizes[] = {256};
