@@ -40,6 +40,8 @@ struct Request {
 class Engine {
  public:
   virtual ~Engine() = default;
+  // Expires with the engine.
+  [[nodiscard]] virtual std::weak_ptr<const void> watch() const noexcept = 0;
   // How many ranks it serves.
   [[nodiscard]] virtual int size() const noexcept = 0;
   // Throws UsageError at once for a name that is already pending here, or a malformed request; rethrows the fatal

@@ -2,15 +2,22 @@
 
 #include <algorithm>
 
+#include "base/hash.h"
+
 namespace kolo::engine {
 
 Bucket::Bucket(const PlannedBucket& plan, std::size_t own_words)
     : plan_(plan), first_own_(kFirstBitsWord + (plan.tensors.size() + 63) / 64), flags_(first_own_ + own_words) {}
 
-void Bucket::open(std::uint64_t stamp) {
+// The note's hash is another one each round: where two notes have the same by chance, they have it once.
+std::uint64_t Stamp::word() const noexcept {
+  return (base::hash64(note, round) & 0xffff) << 48 | (generation & 0xffff) << 32 | (round & 0xffffffff);
+}
+
+void Bucket::open(const Stamp& stamp) {
   std::fill(flags_.begin(), flags_.end(), 0);
-  flags_[1] = stamp;
-  flags_[2] = ~stamp;
+  flags_[1] = stamp.word();
+  flags_[2] = ~flags_[1];
   missing_ = plan_.tensors.size();
 }
 

@@ -11,8 +11,11 @@
 // Flag words: [0] kVoid | what close() was given   [1] stamp   [2] ~stamp   [3...] a bit for every tensor that was
 // contributed, and behind them what a kind adds. Words are combined by OR over ranks, so stamps agree exactly when
 // ([1] & [2]) == 0 afterwards.
+//
+//   stamp:   round, 32 bits | generation of the plan, 16 | hash of the note, 16
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "engine/plan.h"
@@ -31,6 +34,14 @@ struct Reduction {
   }
 };
 
+// What all ranks must agree on in a round.
+struct Stamp {
+  std::uint64_t generation = 0;
+  std::uint64_t round = 0;
+  std::string_view note;  // see GradientReducer::note()
+  [[nodiscard]] std::uint64_t word() const noexcept;
+};
+
 // pack(), place() and clear_missing() belong to the thread that contributes, until it hands the bucket over for launch;
 // launch() and advance() to whoever holds the progress lock.
 class Bucket {
@@ -40,7 +51,7 @@ class Bucket {
   Bucket& operator=(const Bucket&) = delete;
 
   // A new round.
-  virtual void open(std::uint64_t stamp);
+  virtual void open(const Stamp& stamp);
   // True when this was the last missing tensor. `slot`: position in the plan's bucket. `ready`: where `data` is ready.
   virtual bool pack(std::size_t slot, const void* data, Stream ready) = 0;
   // As pack(), without a copy, where the bucket can do that: see HostBucket.
@@ -68,7 +79,9 @@ class Bucket {
 
   // REQUIRES: complete.
   [[nodiscard]] bool voided() const noexcept { return (flags_[0] & kVoid) != 0; }
-  [[nodiscard]] bool stamps_agree() const noexcept { return (flags_[1] & flags_[2]) == 0; }
+  [[nodiscard]] bool stamps_agree() const noexcept { return same_round() && same_note(); }
+  [[nodiscard]] bool same_round() const noexcept { return (flags_[1] & flags_[2] & ~kNoteBits) == 0; }
+  [[nodiscard]] bool same_note() const noexcept { return (flags_[1] & flags_[2] & kNoteBits) == 0; }
   // What close() was given by those who closed it.
   [[nodiscard]] bool has_another() const noexcept { return (flags_[0] & kAnother) != 0; }
   [[nodiscard]] bool has_no_other() const noexcept { return (flags_[0] & kNoOther) != 0; }
@@ -82,6 +95,7 @@ class Bucket {
   static constexpr std::uint64_t kVoid = 1;
   static constexpr std::uint64_t kAnother = std::uint64_t{1} << 62;
   static constexpr std::uint64_t kNoOther = std::uint64_t{1} << 63;
+  static constexpr std::uint64_t kNoteBits = std::uint64_t{0xffff} << 48;
   static constexpr std::size_t kFirstBitsWord = 3;
 
   // Marks it as contributed; true when it was the last.

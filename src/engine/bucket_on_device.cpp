@@ -15,7 +15,7 @@ device::BucketShape shape_of(const PlannedBucket& plan) {
 BucketOnDevice::BucketOnDevice(const PlannedBucket& plan, const Place& place, std::size_t own_words)
     : Bucket(plan, own_words), lane_(*place.lane), memory_(lane_, shape_of(plan), place.timeout) {}
 
-void BucketOnDevice::open(std::uint64_t stamp) {
+void BucketOnDevice::open(const Stamp& stamp) {
   Bucket::open(stamp);
   memory_.open();
 }

@@ -7,7 +7,7 @@ namespace kolo::engine {
 
 class BucketOnDevice : public Bucket {
  public:
-  void open(std::uint64_t stamp) override;
+  void open(const Stamp& stamp) override;
   bool pack(std::size_t slot, const void* data, Stream ready) final;
   bool place(std::size_t slot, std::byte* data) final { return pack(slot, data, lane_.stream()); }
   void clear_missing() final;

@@ -8,7 +8,7 @@ DeviceBucket::DeviceBucket(DeviceBucketParts parts)
     : BucketOnDevice(*parts.plan, {parts.lane, parts.timeout}, 1),
       agreement_(std::move(parts.communicator), *parts.lane, parts.counters) {}
 
-void DeviceBucket::open(std::uint64_t stamp) {
+void DeviceBucket::open(const Stamp& stamp) {
   BucketOnDevice::open(stamp);
   agreement_.reset();
   state_ = State::open;

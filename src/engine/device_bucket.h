@@ -29,7 +29,7 @@ class DeviceBucket final : public BucketOnDevice {
  public:
   explicit DeviceBucket(DeviceBucketParts parts);
 
-  void open(std::uint64_t stamp) override;
+  void open(const Stamp& stamp) override;
   void launch(const Reduction& reduction, bool as_void) override;
   // Complete: everything is enqueued, or the bucket is void.
   bool advance() override;

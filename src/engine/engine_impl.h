@@ -47,6 +47,7 @@ class EngineImpl final : public Engine,
   explicit EngineImpl(EngineParts parts);
   ~EngineImpl() override;
 
+  [[nodiscard]] std::weak_ptr<const void> watch() const noexcept override { return weak_from_this(); }
   [[nodiscard]] int size() const noexcept override { return parts_.placement.size; }
   Work submit(Request request) override;
   bool progress() override;

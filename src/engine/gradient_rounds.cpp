@@ -43,7 +43,7 @@ Entry GradientRounds::make_entry(const std::string& settings) const {
   entry.name = name_of(settings_.id);
   entry.signature.kind = Kind::gradient_round;
   ReducerOptions options = settings_.options;
-  for (const auto& further : {settings, another_.empty() ? "" : "a second round of this step for " + another_}) {
+  for (const auto& further : {settings, another_.empty() ? "" : "a second round of this step for " + another_, note_}) {
     if (!further.empty()) options.settings += (options.settings.empty() ? "" : ", ") + further;
   }
   entry.signature.table = table_text(table_, options);
@@ -153,8 +153,7 @@ void GradientRounds::open_buckets() {
     // Last round's results are read no more than what is enqueued by now says. A round that fails writes none, and goes
     // on also where the device is lost.
     if (user_ && failure_.empty()) host_.lane()->order_after(*user_);
-    const std::uint64_t stamp = (generation_ << 32) | (round_ & 0xffffffffU);
-    for (auto& bucket : frozen_->buckets) bucket->open(stamp);
+    for (auto& bucket : frozen_->buckets) bucket->open({generation_, round_, note_});
     handed_over_.assign(frozen_->buckets.size(), false);
     not_handed_over_ = handed_over_.size();
     as_void_ = table_changed_;
@@ -285,6 +284,11 @@ bool GradientRounds::disagree_on_another() const {
   return any(&Bucket::has_another) && any(&Bucket::has_no_other);
 }
 
+// Some rank has done something else since the last round: by negotiating this one all hear what.
+bool GradientRounds::disagree_on_notes() const {
+  return !std::ranges::all_of(frozen_->buckets, [](const auto& bucket) { return bucket->same_note(); });
+}
+
 bool GradientRounds::dropped() const {
   return std::any_of(frozen_->buckets.begin(), frozen_->buckets.end(),
                      [](const auto& bucket) { return bucket->voided(); });
@@ -301,10 +305,10 @@ void GradientRounds::finish(Stream user, const OnReduced& reduced) {
       if (reduced && !on_device()) pass_on(reduced);
       wait_for_buckets();
       for (const auto& bucket : frozen_->buckets) {
-        if (!bucket->stamps_agree())
+        if (!bucket->same_round())
           throw MismatchError("ranks are in different rounds of gradients/" + std::to_string(settings_.id));
       }
-      if (disagree_on_another() || dropped()) {
+      if (disagree_on_another() || disagree_on_notes() || dropped()) {
         host_.counters().plans_voided.add();
         let_go(std::exchange(retired_, std::move(frozen_)));
         negotiated = true;
@@ -386,6 +390,7 @@ void GradientRounds::end_round(bool failed) {
   round_open_ = false;
   doomed_ = false;
   another_.clear();
+  note_.clear();
   failure_.clear();
   ++round_;
   finished_rounds_.fetch_add(1);

@@ -21,7 +21,7 @@ HostBucket::HostBucket(HostBucketParts parts)
   }
 }
 
-void HostBucket::open(std::uint64_t stamp) {
+void HostBucket::open(const Stamp& stamp) {
   Bucket::open(stamp);
   std::fill(places_.begin(), places_.end(), nullptr);
   reduction_.open();

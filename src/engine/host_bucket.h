@@ -21,7 +21,7 @@ class HostBucket final : public Bucket {
   [[nodiscard]] static std::size_t memory_for(const PlannedBucket& plan, bool has_home);
   explicit HostBucket(HostBucketParts parts);
 
-  void open(std::uint64_t stamp) override;
+  void open(const Stamp& stamp) override;
   bool pack(std::size_t slot, const void* data, Stream ready) override;
   // `data` is a block of the home, up to a full line, and is overwritten with the result.
   bool place(std::size_t slot, std::byte* data) override;

@@ -28,7 +28,7 @@ ShareBucket::ShareBucket(ShareBucketParts parts)
       agreement_(std::move(parts.communicator), *parts.lane, parts.counters),
       crossing_(make_crossing(*parts.lane, memory(), parts.plan->dtype, *parts.counters)) {}
 
-void ShareBucket::open(std::uint64_t stamp) {
+void ShareBucket::open(const Stamp& stamp) {
   BucketOnDevice::open(stamp);
   agreement_.reset();
   state_ = State::open;

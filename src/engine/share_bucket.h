@@ -31,7 +31,7 @@ class ShareBucket final : public BucketOnDevice {
   // Takes from the lane what its share crosses by: the same calls on all ranks, in the same order.
   explicit ShareBucket(ShareBucketParts parts);
 
-  void open(std::uint64_t stamp) override;
+  void open(const Stamp& stamp) override;
   void launch(const Reduction& reduction, bool as_void) override;
   // Complete: all is enqueued, and nothing of it waits for the host any more; or the bucket is void.
   bool advance() override;

@@ -7,7 +7,7 @@ namespace kolo::engine {
 SoloBucket::SoloBucket(const PlannedBucket& plan, device::Lane* lane)
     : Bucket(plan), lane_(lane), places_(plan.tensors.size(), nullptr) {}
 
-void SoloBucket::open(std::uint64_t stamp) {
+void SoloBucket::open(const Stamp& stamp) {
   Bucket::open(stamp);
   let_go_of_contributions();
 }

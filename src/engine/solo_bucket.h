@@ -19,7 +19,7 @@ class SoloBucket final : public Bucket {
     return options.contributions_stay && options.in_place_from == 0 && options.prescale == 1 && options.postscale == 1;
   }
 
-  void open(std::uint64_t stamp) override;
+  void open(const Stamp& stamp) override;
   bool pack(std::size_t slot, const void* data, Stream ready) override;
   bool place(std::size_t slot, std::byte* data) override { return pack(slot, data, {}); }
   void clear_missing() override {}

@@ -9,7 +9,7 @@ StagedBucket::StagedBucket(StagedBucketParts parts)
       reduction_(*parts.plan, std::move(parts.reduction)),
       lock_(parts.lane->runtime(), parts.lane->device(), reduction_.data()) {}
 
-void StagedBucket::open(std::uint64_t stamp) {
+void StagedBucket::open(const Stamp& stamp) {
   BucketOnDevice::open(stamp);
   reduction_.open();
   state_ = State::open;

@@ -23,7 +23,7 @@ class StagedBucket final : public BucketOnDevice {
  public:
   explicit StagedBucket(StagedBucketParts parts);
 
-  void open(std::uint64_t stamp) override;
+  void open(const Stamp& stamp) override;
   void launch(const Reduction& reduction, bool as_void) override;
   // Complete: the hosts have reduced it, and the copy in is enqueued; or it is void.
   bool advance() override;

@@ -109,6 +109,14 @@ bool CommHandle::comes_to_rest(const std::function<bool()>& quiet, const base::D
   }
 }
 
+// "rank 1 of 2", or, where it is another one in the world, "rank 3 (1 of the 2 of its group)".
+std::string CommHandle::who() const {
+  const std::string size = std::to_string(parts_.size);
+  const std::string own = std::to_string(parts_.rank);
+  if (!parts_.world_rank.has_value()) return "rank " + own + " of " + size;
+  return "rank " + std::to_string(*parts_.world_rank) + " (" + own + " of the " + size + " of its group)";
+}
+
 Result CommHandle::state() const { return comm_ == nullptr ? Result::success : state_of(api(), comm_); }
 
 void CommHandle::look_for_peers() {
@@ -167,17 +175,16 @@ void CommHandle::poll(std::string_view what) {
 }
 
 void CommHandle::time_out(std::string_view what) {
-  fail(std::make_exception_ptr(
-      TimeoutError({}, "NCCL, " + std::string(what) + ": not complete after " + std::to_string(parts_.timeout.count()) +
-                           " ms on rank " + std::to_string(parts_.rank) + " of " + std::to_string(parts_.size) +
-                           "; NCCL does not say for which rank it waits. The communicator was aborted")));
+  fail(std::make_exception_ptr(TimeoutError(
+      {}, "NCCL, " + std::string(what) + ": not complete after " + std::to_string(parts_.timeout.count()) + " ms on " +
+              who() + "; NCCL does not say for which rank it waits. The communicator was aborted")));
 }
 
 void CommHandle::fail(Result result, std::string_view call) {
   std::string text = "NCCL, " + std::string(call) + ": " + api().error_text(result);
   const char* last = api().last_error(comm_);
   if (last != nullptr && *last != '\0') text += " (" + std::string(last) + ")";
-  text += "; on rank " + std::to_string(parts_.rank) + " of " + std::to_string(parts_.size);
+  text += "; on " + who();
   fail(std::make_exception_ptr(BackendError(text)));
 }
 

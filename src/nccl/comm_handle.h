@@ -6,6 +6,7 @@
 #include <chrono>
 #include <exception>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -21,7 +22,8 @@ struct CommParts {
   UniqueId id{};
   Rank rank = 0;
   int size = 1;
-  int max_ctas = 0;  // blocks of the device that one collective may take; 0: as many as NCCL likes
+  std::optional<Rank> world_rank{};  // what errors call this rank, where the group is a part of more
+  int max_ctas = 0;                  // blocks of the device that one collective may take; 0: as many as NCCL likes
   std::chrono::milliseconds timeout{std::chrono::seconds(600)};
   std::chrono::milliseconds farewell{std::chrono::seconds(2)};      // for the peers to end too, see end()
   std::chrono::milliseconds abort_limit{std::chrono::seconds(20)};  // after that nobody waits for NCCL's own end
@@ -70,6 +72,7 @@ class CommHandle {
   [[nodiscard]] Registrations& registrations() noexcept { return registrations_; }
 
  private:
+  [[nodiscard]] std::string who() const;
   [[nodiscard]] Result state() const;
   void look_for_peers();
   void check(Result result, std::string_view call);

@@ -98,6 +98,7 @@ std::unique_ptr<Communicator> make_nccl(const NcclParts& parts) {
   comm.id = ranks[0].id;
   comm.rank = parts.rank;
   comm.size = parts.size;
+  comm.world_rank = parts.world_rank;
   comm.max_ctas = parts.max_ctas != 0 || !parts.shared_device ? parts.max_ctas : kSharedCtas;
   comm.timeout = parts.timeout;
   comm.farewell = parts.farewell;

@@ -182,7 +182,7 @@ constexpr ConfigRow kRows[] = {
      print_enum<&Config::cuda_aware_mpi, kSwitch>},
     {"KOLO_SHARED_DEVICE", "off, on",
      "Whether ranks may share a GPU (on): for tests, over sockets and slowly. Otherwise it is an error on all ranks.",
-     parse_enum<&Config::shared_device, kSwitch>, print_enum<&Config::shared_device, kSwitch>},
+     parse_enum<&Config::shared_device, kSwitch>, print_enum<&Config::shared_device, kSwitch>, true},
     {"KOLO_NCCL_MAX_CTAS", "0 to 64",
      "Blocks of the GPU that one collective of NCCL may take from the computation. 0: as many as NCCL likes.",
      parse_int<&Config::nccl_max_ctas, 0, 64>, print_int<&Config::nccl_max_ctas>, true},

@@ -3,7 +3,9 @@
 #include <c10/core/GradMode.h>
 
 #include "kolo/error.h"
+#include "kolo/gather_texts.h"
 #include "torch/dtype.h"
+#include "torch/require_equal.h"
 #include "torch/torch_device.h"
 
 namespace kolo {
@@ -12,6 +14,7 @@ void broadcast_parameters(Context& context, const NamedTensors& tensors, Rank ro
   if (root < 0 || root >= context.size()) {
     throw UsageError("broadcast from rank " + std::to_string(root) + " of " + std::to_string(context.size()));
   }
+  require_equal(gather_texts(context, "from rank " + std::to_string(root)), "broadcast_parameters");
   verify_model(context, tensors);
   // The tables are equal on all ranks from here on, so that all ranks throw here or none does.
   for (const auto& [name, tensor] : tensors) {

@@ -35,7 +35,7 @@ at::Tensor DistributedOptimizer::step(const torch::optim::Optimizer::LossClosure
     if (!binding_->closed()) binding_->close_round(GradientBinding::Before::step);
     loss = optimizer_->step();
   }
-  binding_->stepped();
+  binding_->stepped(GradientBinding::Outcome::updated);
   return loss;
 }
 
@@ -50,7 +50,7 @@ std::uint64_t DistributedOptimizer::rounds() const noexcept { return binding_ ? 
 void DistributedOptimizer::skip() {
   synchronize();
   if (binding_) {
-    binding_->stepped();
+    binding_->stepped(GradientBinding::Outcome::left_out);
   }
 }
 

@@ -29,6 +29,7 @@ Work submit(Engine& engine, const std::string& name, RequestKind kind, const std
 std::uint64_t fingerprint_of(const Compared& parameter) {
   std::vector<std::uint64_t> each;
   for (const at::Tensor& tensor : parameter.tensors) each.push_back(fingerprint(tensor));
+  if (parameter.steps != 0) each.push_back(static_cast<std::uint64_t>(parameter.steps));
   if (each.size() == 1) return each.front();
   return fingerprint(std::string_view(reinterpret_cast<const char*>(each.data()), each.size() * sizeof each.front()));
 }
@@ -38,8 +39,9 @@ const char* advice(Occasion occasion) {
     return "A step that failed has updated some on some ranks: call broadcast_parameters() and "
            "broadcast_optimizer_state(), or load a checkpoint on all ranks";
   }
-  return "Call broadcast_parameters() before the first step, or set DistributedOptions::compare_weights to false where "
-         "they are to differ";
+  return "Call broadcast_parameters() before the first step, and broadcast_optimizer_state() where an optimizer has "
+         "been "
+         "loaded, or set DistributedOptions::compare_weights to false where they are to differ";
 }
 
 // Of each parameter the fingerprint without its sign bit, then all of them negated: their maxima over the ranks are the
@@ -87,11 +89,10 @@ void require_equal_weights(Engine& engine, const std::string& name, const std::v
   if (count == 0) return;
   Work work = submit(engine, name, RequestKind::allgather, std::make_shared<Values>(1, mine[first]));
   work.wait();
-  const std::string what = occasion == Occasion::failed_step ? "weights and optimizer state" : "weights";
-  throw MismatchError("the ranks do not have the same " + what + ": parameter '" + parameters[first].name + "' of " +
-                      ranks_apart(work.result()) + " is not that of rank 0 (" + std::to_string(count) + " of " +
-                      std::to_string(parameters.size()) + " parameters differ); no weight was updated. " +
-                      advice(occasion));
+  throw MismatchError("the ranks do not have the same weights and optimizer state: parameter '" +
+                      parameters[first].name + "' of " + ranks_apart(work.result()) + " is not that of rank 0 (" +
+                      std::to_string(count) + " of " + std::to_string(parameters.size()) +
+                      " parameters differ); no weight was updated. " + advice(occasion));
 }
 
 }  // namespace kolo

@@ -13,6 +13,7 @@ namespace kolo {
 struct Compared {
   std::string name;
   std::vector<at::Tensor> tensors;
+  std::int64_t steps = 0;  // that an optimizer has counted for it
 };
 
 enum class Occasion { beginning, failed_step };  // for the error's words

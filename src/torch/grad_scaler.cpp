@@ -192,11 +192,12 @@ void GradScaler::take(torch::optim::Optimizer& optimizer, const Step& step, cons
 }
 
 // Agreed on once: ranks that went different ways would wait for each other.
-OverflowVote* GradScaler::vote_of(torch::optim::Optimizer& optimizer) {
-  auto* const fused = dynamic_cast<FusedOptimizer*>(&optimizer);
-  const auto known = votes_.find(&optimizer);
+OverflowVote* GradScaler::vote_of(const std::shared_ptr<torch::optim::Optimizer>& optimizer) {
+  auto* const fused = dynamic_cast<FusedOptimizer*>(optimizer.get());
+  std::erase_if(votes_, [](const auto& vote) { return vote.first.expired(); });
+  const auto known = votes_.find(optimizer);
   if (known != votes_.end()) {
-    if (known->second != nullptr && !fused->launches_all() && !gradients_of(optimizer).empty()) {
+    if (known->second != nullptr && !fused->launches_all() && !gradients_of(*optimizer).empty()) {
       throw UsageError("GradScaler: step_async() of gradients that kolo's kernels do not all take, unlike before");
     }
     return known->second.get();
@@ -204,16 +205,16 @@ OverflowVote* GradScaler::vote_of(torch::optim::Optimizer& optimizer) {
   const bool can = fused != nullptr && fused->launches_all();
   std::unique_ptr<OverflowVote> vote;
   if (!on_any_rank(!can)) {
-    vote = std::make_unique<OverflowVote>(context_, *fused, gradients_of(optimizer).front().tensors.front());
+    vote = std::make_unique<OverflowVote>(context_, *fused, gradients_of(*optimizer).front().tensors.front());
   }
-  return (votes_[&optimizer] = std::move(vote)).get();
+  return (votes_[optimizer] = std::move(vote)).get();
 }
 
 void GradScaler::step_async(DistributedOptimizer& distributed) {
   close_round(distributed);
   torch::optim::Optimizer& optimizer = distributed.optimizer();
   Stage& stage = stage_of(optimizer);
-  OverflowVote* const vote = stage.unscaled ? nullptr : vote_of(optimizer);
+  OverflowVote* const vote = stage.unscaled ? nullptr : vote_of(distributed.watch_optimizer().lock());
   if (vote == nullptr) {
     step(distributed);
     return;
@@ -239,6 +240,7 @@ void GradScaler::settle() {
     for (; !overflow; overflow = each.overflow->look()) {
       if (Clock::now() > deadline)
         throw TimeoutError({}, "GradScaler: this rank's device has not come to the end of a step");
+      if (context_ != nullptr) context_->engine().progress();  // the device may wait for a rank that is lost
       std::this_thread::sleep_for(kNap);
     }
     if (*overflow == 0) continue;

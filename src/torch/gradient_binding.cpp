@@ -2,15 +2,14 @@
 
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/GradMode.h>
-#include <c10/core/StreamGuard.h>
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
+#include <new>
 
 #include "kolo/error.h"
 #include "kolo/torch/fused_optimizer.h"
 #include "torch/dtype.h"
-#include "torch/equal_weights.h"
 #include "torch/gradient_allocator.h"
 #include "torch/reducer_options.h"
 #include "torch/torch_device.h"
@@ -51,6 +50,7 @@ bool shares_memory(const at::Tensor& gradient) { return gradient.is_view() || gr
 GradientBinding::GradientBinding(Engine& engine, std::shared_ptr<torch::optim::Optimizer> optimizer,
                                  const NamedTensors& parameters, const DistributedOptions& options)
     : engine_(engine),
+      alive_(engine.watch()),
       optimizer_(std::move(optimizer)),
       fused_(dynamic_cast<FusedOptimizer*>(optimizer_.get())),
       options_(options) {
@@ -111,9 +111,18 @@ void GradientBinding::detach() {
     stop_offering(*slot);
     slot->rescue_kept();
   }
-  take_launcher_back();
   if (fused_ != nullptr) fused_->forget_early();
+  if (alive_.expired()) return leave_behind();
+  take_launcher_back();
   reducer_.reset();
+}
+
+// What is of an engine that has gone, and would use it once more when it goes.
+void GradientBinding::leave_behind() noexcept {
+  static_cast<void>(reducer_.release());
+  const auto launcher = given_.lock();
+  if (launcher != nullptr) static_cast<void>(new (std::nothrow) std::shared_ptr(launcher));
+  take_launcher_back();
 }
 
 // --- a round ------------------------------------------------------------------------------------------------------
@@ -124,6 +133,7 @@ void GradientBinding::on_gradient(GradientSlot& slot) {
   if (!reducer_) {
     return;
   }
+  require_context();
   teach_allocator(slot);
   if (no_sync_ > 0) {
     return;
@@ -136,11 +146,11 @@ void GradientBinding::on_gradient(GradientSlot& slot) {
     return;
   }
   if (slot.contributed) {
-    spoil("the gradient of '" + slot.info.name +
-          "' was computed again after it had been handed over for reduction; run all backward passes of a step but the "
-          "last under no_sync(), or set passes_per_step to their number; and call step() of the DistributedOptimizer, "
-          "not of "
-          "the optimizer in it");
+    spoil("the gradient of '" + slot.info.name + "' (" + reducer_->name() +
+          ") was computed again after it had been handed over for reduction; run all backward passes of a step but the "
+          "last under no_sync(), or set passes_per_step to their number; those of another optimizer's loss that come "
+          "through these parameters too, as in a GAN; and call step() of the DistributedOptimizer, not of the "
+          "optimizer in it");
   }
   contribute(slot);
   reducer_->progress();
@@ -228,6 +238,7 @@ void GradientBinding::contribute(GradientSlot& slot) {
     reducer_->contribute(slot.index, slot.kept.const_data_ptr(), slot.ready_stream());
   }
   slot.contributed = true;
+  slot.remember_contribution();
 }
 
 // The result is another tensor's memory only where several ranks' results would be: nowhere, so that clipping it, say,
@@ -309,15 +320,15 @@ bool GradientBinding::publish(GradientSlot& slot) {
   return true;
 }
 
-// In the stream in which the results are ready, and which the reducer waits for before it writes new ones.
+// In the calling thread's stream, behind what the program has written to them there (zeros, a further gradient) and
+// behind the results; before the stream that the reducer waits for when it writes new ones.
 void GradientBinding::move_out() const {
-  c10::OptionalStreamGuard guard;
-  if (reader_.has_value()) {
-    guard.reset_stream(*reader_);
-  }
-  for (const auto& slot : slots_) {
-    slot->move_out();
-  }
+  if (std::ranges::none_of(slots_, [](const auto& slot) { return slot->is_held(); })) return;
+  const auto here = device_.has_value() ? std::optional(current_stream(*device_)) : std::nullopt;
+  const bool elsewhere = reader_.has_value() && here != reader_;
+  if (elsewhere) order_streams(*here, *reader_);
+  for (const auto& slot : slots_) slot->move_out();
+  if (elsewhere) order_streams(*reader_, *here);
 }
 
 void GradientBinding::close_round(Before before) {
@@ -325,10 +336,12 @@ void GradientBinding::close_round(Before before) {
   if (!reducer_) {
     return;
   }
+  require_context();
   follow_failure();
   if (!spoiled_.empty()) {
     throw UsageError(spoiled_);
   }
+  refuse_late_changes();
   renew_launcher();
   begin_round();
   sweep(slots_);
@@ -352,32 +365,6 @@ void GradientBinding::close_round(Before before) {
   if (update_error_) std::rethrow_exception(std::exchange(update_error_, nullptr));
 }
 
-// Once a plan: all ranks have a new one after the same round. And after a round that failed where others had been
-// updated early, on all ranks too.
-bool GradientBinding::must_compare_weights() const {
-  return failed_ || (options_.compare_weights && compared_ != reducer_->generation());
-}
-
-// After a failure also what the optimizer keeps, which the weights may not show (a rate of 0), and of parameters that
-// have left the table since.
-void GradientBinding::compare_weights() {
-  if (!must_compare_weights()) return;
-  std::vector<Compared> all;
-  const auto add = [&](const Slots& slots) {
-    for (const auto& slot : slots) {
-      all.push_back({slot->info.name, {slot->parameter}});
-      if (!failed_) continue;
-      for (auto& tensor : fused_->kept_for(slot->parameter)) all.back().tensors.push_back(std::move(tensor));
-    }
-  };
-  add(slots_);
-  if (failed_) add(departed_);
-  require_equal_weights(engine_, "weights of " + reducer_->name(), all,
-                        failed_ ? Occasion::failed_step : Occasion::beginning);
-  compared_ = reducer_->generation();
-  failed_ = false;
-}
-
 bool GradientBinding::closed() const {
   if (!closed_ || reducer_ == nullptr || reducer_->round() != round_) {
     return false;
@@ -393,17 +380,6 @@ bool GradientBinding::closed() const {
     gone = true;
   }
   return !gone;
-}
-
-void GradientBinding::stepped() {
-  closed_ = false;
-  if (reader_.has_value()) {
-    const auto updated_in = current_stream(*device_);  // and gradients read there, perhaps not where they were closed
-    if (updated_in != *reader_) order_streams(*reader_, updated_in);
-  }
-  for (const auto& slot : slots_) {
-    slot->remember_version();
-  }
 }
 
 void GradientBinding::spoil(const std::string& text) {
@@ -423,9 +399,10 @@ bool GradientBinding::table_is(const std::vector<NamedParameter>& parameters) co
 void GradientBinding::check_devices(const std::vector<NamedParameter>& parameters) const {
   const auto device = device_of(parameters);
   if (device.has_value() && device != device_) {
-    throw UsageError("parameters are on " + device->str() + ", and were on " +
-                     (device_.has_value() ? device_->str() : std::string("the host")) +
-                     " when the optimizer was wrapped: move the model first, wrap it then");
+    throw UsageError("parameters that require a gradient are on " + device->str() +
+                     "; when the optimizer was wrapped " +
+                     (device_.has_value() ? "they were on " + device_->str() : std::string("none of them was there")) +
+                     ": move the model first, wrap it then, with at least one that requires a gradient");
   }
 }
 

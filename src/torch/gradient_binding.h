@@ -50,7 +50,8 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   [[nodiscard]] bool closed() const;
   void reopen() noexcept { closed_ = false; }  // another round is to come, also where no hook fires for it
   [[nodiscard]] std::uint64_t rounds() const noexcept { return reducer_ != nullptr ? reducer_->round() : 0; }
-  void stepped();  // the optimizer has used the gradients
+  enum class Outcome { updated, left_out };
+  void stepped(Outcome outcome);  // the optimizer has used the gradients, or is not to
 
   void add_names(const NamedTensors& parameters) { names_.add(parameters); }
   void enter_no_sync() noexcept { ++no_sync_; }
@@ -62,6 +63,7 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   void give_launcher();
   void take_launcher_back() noexcept;
   void renew_launcher();
+  void leave_behind() noexcept;
   void on_gradient(GradientSlot& slot);
   void begin_round();
   enum class End { reduced, given_up };
@@ -69,6 +71,7 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   void follow_failure() noexcept;
   void contribute(GradientSlot& slot);
   [[nodiscard]] bool must_be_copied(const at::Tensor& gradient);
+  void refuse_late_changes();
   void sweep(const Slots& slots);
   void finish(const GradientReducer::OnReduced& reduced = {});
   [[nodiscard]] bool may_update_early() const;
@@ -88,7 +91,11 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   void compare_weights();
   [[noreturn]] void spoil(const std::string& text);
 
+  // Throws UsageError where the Context has gone before this.
+  void require_context() const;
+
   Engine& engine_;
+  const std::weak_ptr<const void> alive_;  // while the engine is
   std::shared_ptr<torch::optim::Optimizer> optimizer_;
   FusedOptimizer* const fused_;  // the same, where it is one of kolo's
   const DistributedOptions options_;

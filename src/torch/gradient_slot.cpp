@@ -5,6 +5,7 @@
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "torch/dtype.h"
@@ -83,13 +84,12 @@ void GradientSlot::keep_for(const c10::Stream& stream) const noexcept {
   }
 }
 
+bool GradientSlot::is_held() const {
+  return view_.defined() && in_kolo_memory_ && (view_.use_count() > 1 || view_.storage().use_count() > 1);
+}
+
 void GradientSlot::move_out() {
-  if (!view_.defined() || !in_kolo_memory_) {
-    return;
-  }
-  if (view_.use_count() == 1 && view_.storage().use_count() == 1) {
-    return;  // nobody would notice
-  }
+  if (!is_held()) return;
   make_private(view_.storage());
   in_kolo_memory_ = false;
 }
@@ -111,6 +111,38 @@ bool GradientSlot::grad_is_result() const {
 }
 
 bool GradientSlot::grad_is_leftover() const { return grad_is_result() && parameter.grad()._version() == version_; }
+
+void GradientSlot::remember_contribution() {
+  const at::Tensor& grad = parameter.grad();
+  handed_over_ = grad.unsafeGetTensorImpl();
+  handed_version_ = static_cast<std::uint32_t>(grad._version());
+  handed_sample_ = sample_of(grad);
+}
+
+// Of four elements, spread evenly; none where the result is written over them while it is reduced.
+std::uint64_t GradientSlot::sample_of(const at::Tensor& grad) const {
+  const std::size_t element = grad.element_size();
+  if (!grad.is_cpu() || in_place || grad.numel() == 0 || !grad.is_non_overlapping_and_dense()) return 0;
+  const auto* const bytes = static_cast<const std::byte*>(grad.const_data_ptr());
+  const auto last = static_cast<std::size_t>(grad.numel()) - 1;
+  std::uint64_t sample = 0;
+  for (const std::size_t third : {0, 1, 2, 3}) {
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, bytes + last * third / 3 * element, std::min(element, sizeof bits));
+    sample = sample * 0x9e3779b97f4a7c15 + bits;
+  }
+  return sample;
+}
+
+// Another optimizer's result lies in memory of kolo's, which cannot be resized.
+bool GradientSlot::changed_since_contribution() const {
+  const at::Tensor& grad = parameter.grad();
+  if (!grad.defined()) return false;
+  if (grad.unsafeGetTensorImpl() == handed_over_) {
+    return grad._version() != handed_version_ || sample_of(grad) != handed_sample_;
+  }
+  return grad.layout() == c10::kStrided && grad.storage().resizable();
+}
 
 void GradientSlot::remember_version() {
   if (grad_is_result()) {

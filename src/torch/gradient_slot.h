@@ -40,6 +40,8 @@ class GradientSlot {
   [[nodiscard]] Stream ready_stream() const;
   // `stream` is behind the last that reads `kept`.
   void keep_for(const c10::Stream& stream) const noexcept;
+  // Whether somebody holds last round's view, whose memory will be written again.
+  [[nodiscard]] bool is_held() const;
   // Before kolo's memory is written again: whoever still holds last round's view (param.grad() itself, a tensor kept by
   // the user, a view of it) gets a private copy under it, without noticing. On a device: in the calling thread's
   // stream.
@@ -49,6 +51,11 @@ class GradientSlot {
   void rescue_kept() noexcept;
   // Whether param.grad() is what the last round left there, and nothing has been written to it since.
   [[nodiscard]] bool grad_is_leftover() const;
+  // param.grad() has just been handed over; whether the program has written to it, or put another in its place, since.
+  // (One that is gone, or another optimizer's result, is none of these.) LibTorch's clip_grad_norm_() writes behind
+  // autograd's back: that is seen by some elements, of the host's memory where nobody else writes.
+  void remember_contribution();
+  [[nodiscard]] bool changed_since_contribution() const;
   void remember_version();
 
  private:
@@ -61,6 +68,11 @@ class GradientSlot {
   c10::weak_intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl> result_{
       c10::intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl>()};
   std::uint32_t version_ = 0;
+  [[nodiscard]] std::uint64_t sample_of(const at::Tensor& grad) const;
+
+  const void* handed_over_ = nullptr;  // the tensor
+  std::uint32_t handed_version_ = 0;
+  std::uint64_t handed_sample_ = 0;
 };
 
 // Takes the tensor's one hook slot and calls what was there before first.

@@ -2,6 +2,8 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <string>
 
 #include "kolo/error.h"
@@ -33,6 +35,19 @@ bool is_flat(const Updated& tensors) {
          (!tensors.second.defined() || same_layout(weight, tensors.second));
 }
 
+// Whether two of them have a byte in common.
+bool overlap(const std::vector<at::Tensor>& tensors) {
+  std::vector<std::pair<const std::byte*, std::size_t>> places;  // and how many bytes
+  places.reserve(tensors.size());
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.numel() > 0)
+      places.emplace_back(static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes());
+  }
+  std::sort(places.begin(), places.end());
+  const auto reaches = [](const auto& one, const auto& next) { return one.first + one.second > next.first; };
+  return std::adjacent_find(places.begin(), places.end(), reaches) != places.end();
+}
+
 void* data_of(const at::Tensor& tensor) { return tensor.defined() ? tensor.mutable_data_ptr() : nullptr; }
 
 }  // namespace
@@ -60,7 +75,7 @@ void GroupUpdate::add(std::size_t index, Updated tensors, std::int64_t number) {
   const at::Tensor& weight = tensors.weight;
   const bool flat = is_flat(tensors);
   if (flat && is_launched(where_.launcher, weight, tensors.gradient)) {
-    auto& batch = launched_[number];
+    auto& batch = launched_[{number, turn_of(index)}];
     if (batch.empty()) batch = step_tensors(parameters_);
     batch[index] = {batch[index].count, tensors.gradient.const_data_ptr(), data_of(weight), data_of(tensors.first),
                     data_of(tensors.second)};
@@ -88,9 +103,14 @@ void GroupUpdate::add(std::size_t index, Updated tensors, std::int64_t number) {
   }
 }
 
+std::size_t GroupUpdate::turn_of(std::size_t index) {
+  if (!some_overlap_) some_overlap_ = overlap(parameters_);
+  return *some_overlap_ ? index : 0;
+}
+
 void GroupUpdate::run() {
-  for (const auto& [number, tensors] : launched_) {
-    rule_.launch(*where_.launcher, {where_.group, tensors, where_.gradient_scale, where_.skip}, number,
+  for (const auto& [key, tensors] : launched_) {
+    rule_.launch(*where_.launcher, {where_.group, tensors, where_.gradient_scale, where_.skip}, key.first,
                  to_stream(current_stream(*launched_on_)));
   }
   for (const auto& [kind, list] : by_torch_) rule_.by_torch(list, std::get<std::int64_t>(kind));

@@ -16,6 +16,7 @@
 #include <map>
 #include <optional>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "kolo/optimizer_step.h"
@@ -79,14 +80,19 @@ class GroupUpdate {
   void run();
 
  private:
+  // Weights that share memory are updated one after the other, in their order; a launch updates all at the same time.
+  [[nodiscard]] std::size_t turn_of(std::size_t index);
+
   // Torch's kernels take tensors of one device and type.
   using Kind = std::tuple<c10::DeviceType, c10::DeviceIndex, c10::ScalarType, std::int64_t>;
 
   const UpdateRule& rule_;
   const std::vector<at::Tensor>& parameters_;
   Where where_;
-  std::map<std::int64_t, std::vector<StepTensor>> launched_;  // by the number of the step
+  // By the number of the step, and the turn of those that must not be updated at the same time.
+  std::map<std::pair<std::int64_t, std::size_t>, std::vector<StepTensor>> launched_;
   std::optional<c10::Device> launched_on_;
+  std::optional<bool> some_overlap_;  // of the group's weights; asked for when the first is launched
   std::map<Kind, UpdatedList> by_torch_;
 };
 

@@ -1,5 +1,7 @@
 #pragma once
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include <torch/optim/optimizer.h>
 
@@ -8,5 +10,14 @@ namespace kolo {
 // What of an optimizer must be equal on all ranks, on one line: its type, and of each group the learning rate and a
 // hash of all options. What a type of options does not offer (get_lr, serialize) is left out.
 [[nodiscard]] std::string settings_of(const torch::optim::Optimizer& optimizer);
+// What it keeps for this parameter: defined tensors, and its number of steps, where that is none of them. Nothing of
+// optimizers that are neither LibTorch's nor kolo's.
+struct KeptState {
+  std::vector<at::Tensor> tensors;
+  std::int64_t steps = 0;
+};
+[[nodiscard]] KeptState kept_by(const torch::optim::Optimizer& optimizer, const at::Tensor& parameter);
+// " lr=0.1 lr=0.01": of each group that has one.
+[[nodiscard]] std::string learning_rates_of(const torch::optim::Optimizer& optimizer);
 
 }  // namespace kolo

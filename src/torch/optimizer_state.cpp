@@ -6,6 +6,7 @@
 #include "kolo/error.h"
 #include "kolo/gather_texts.h"
 #include "kolo/torch/broadcast.h"
+#include "torch/require_equal.h"
 
 namespace kolo {
 namespace {
@@ -50,15 +51,6 @@ std::string shape_of(const torch::optim::Optimizer& optimizer) {
   return text + " parameters, " + typeid(optimizer).name();
 }
 
-void require_equal(const std::vector<std::string>& values, const std::string& what) {
-  for (std::size_t rank = 1; rank < values.size(); ++rank) {
-    if (values[rank] != values[0]) {
-      throw MismatchError(what + ": rank 0 has " + values[0] + ", rank " + std::to_string(rank) + " has " +
-                          values[rank]);
-    }
-  }
-}
-
 // What fails on one rank is thrown on all of them.
 template <class Act>
 void share_failures(Context& context, const std::string& what, Act act) {
@@ -90,7 +82,8 @@ void broadcast_optimizer_state(Context& context, torch::optim::Optimizer& optimi
   if (root < 0 || root >= context.size()) {
     throw UsageError("broadcast from rank " + std::to_string(root) + " of " + std::to_string(context.size()));
   }
-  require_equal(gather_texts(context, shape_of(optimizer)), "the optimizers differ");
+  require_equal(gather_texts(context, shape_of(optimizer) + ", from rank " + std::to_string(root)),
+                "broadcast_optimizer_state");
   std::string bytes;
   share_failures(context, "save the optimizer's state", [&] {
     if (context.rank() == root) bytes = saved(optimizer);

@@ -19,6 +19,7 @@ struct FakeLog {
   std::vector<std::vector<std::string>> rounds;         // names contributed, by round, in order
   std::vector<std::vector<std::string>> table_changes;  // names of each new table
   std::vector<std::string> failures;
+  std::vector<std::string> notes;
   std::size_t contributions = 0;
   int reducers = 0;
 };
@@ -52,6 +53,7 @@ class FakeReducer final : public GradientReducer {
   }
 
   void need_another_round(const std::string& /*what*/) override {}
+  void note(std::string what) override { log_->notes.push_back(std::move(what)); }
 
   void finish(Stream /*user*/, const OnReduced& reduced) override {
     begin();
@@ -133,6 +135,7 @@ class FakeReducer final : public GradientReducer {
 
 class FakeEngine final : public Engine {
  public:
+  std::weak_ptr<const void> watch() const noexcept override { return alive; }
   int size() const noexcept override { return 1; }
   Work submit(Request request) override { throw UsageError("the fake engine has no named requests: " + request.name); }
   bool progress() override { return false; }
@@ -152,6 +155,7 @@ class FakeEngine final : public Engine {
 
   std::shared_ptr<FakeLog> log = std::make_shared<FakeLog>();
   FakeReducer* last = nullptr;
+  std::shared_ptr<const int> alive = std::make_shared<int>(0);
 };
 
 }  // namespace kolo::test

@@ -67,7 +67,7 @@ class DistributedOptimizer {
   // Borrows an optimizer, which must live longer.
   DistributedOptimizer(Context& context, torch::optim::Optimizer& optimizer,
                        const torch::OrderedDict<std::string, at::Tensor>& parameters, DistributedOptions options = {})
-      : DistributedOptimizer(context, std::shared_ptr<torch::optim::Optimizer>(std::shared_ptr<void>(), &optimizer),
+      : DistributedOptimizer(context, std::shared_ptr<torch::optim::Optimizer>(&optimizer, [](auto*) {}),
                              named_tensors(parameters), options) {}
   // For a program that has an Engine and no Context.
   DistributedOptimizer(Engine& engine, std::shared_ptr<torch::optim::Optimizer> optimizer,

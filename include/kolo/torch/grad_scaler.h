@@ -119,7 +119,7 @@ class GradScaler {
   void close_round(DistributedOptimizer& optimizer);
   Stage& stage_of(torch::optim::Optimizer& optimizer);
   bool decide(torch::optim::Optimizer& optimizer);
-  [[nodiscard]] OverflowVote* vote_of(torch::optim::Optimizer& optimizer);
+  [[nodiscard]] OverflowVote* vote_of(const std::shared_ptr<torch::optim::Optimizer>& optimizer);
   void change_scale();
   void settle();
 
@@ -128,13 +128,15 @@ class GradScaler {
   State state_;
   std::map<const torch::optim::Optimizer*, Stage> stages_;  // since the last update()
   bool overflow_ = false;                                   // in one of them
-  // How step_async() asks, by optimizer; null: as step() does.
-  std::map<const torch::optim::Optimizer*, std::unique_ptr<OverflowVote>> votes_;
+  // How step_async() asks, by optimizer; null: as step() does. (Not by address: on some ranks another optimizer may get
+  // that of one that is gone.)
+  using Watched = std::weak_ptr<torch::optim::Optimizer>;
+  std::map<Watched, std::unique_ptr<OverflowVote>, std::owner_less<Watched>> votes_;
   // Steps that the device decides on.
   struct Late {
     std::shared_ptr<StepLauncher> launcher;  // of the value
     std::unique_ptr<LateValue> overflow;
-    std::weak_ptr<torch::optim::Optimizer> optimizer;
+    Watched optimizer;
   };
   std::vector<Late> late_;
   bool late_update_ = false;  // update() came, and waits for them

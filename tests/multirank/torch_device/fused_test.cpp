@@ -206,6 +206,26 @@ Launches launches_of(const TorchProgram& program, const char* kernel) {
   return {count(kernel), count("kolo_find_nonfinite"), count("kolo_pack")};
 }
 
+// What a launch updates it updates at the same time: a weight that is there twice, or memory that two share, takes a
+// launch for each, in their order.
+Tensors one_memory_for_several(Place& place) {
+  const at::Tensor whole = at::ones({8}).to(place.device);
+  const at::Tensor first = whole.narrow(0, 0, 4).requires_grad_();
+  const at::Tensor both = whole.narrow(0, 2, 4).detach().requires_grad_();
+  const at::Tensor apart = whole.narrow(0, 6, 2).detach().requires_grad_();
+  const NamedTensors named{{"first", first}, {"both", both}, {"apart", apart}};
+  auto sgd = std::make_shared<FusedSGD>(std::vector<at::Tensor>{first, both, apart}, torch::optim::SGDOptions(0.5));
+  DistributedOptimizer optimizer(place.context, sgd, named);
+  (first.sum() + 2 * both.sum() + 4 * apart.sum()).backward();
+  optimizer.step();
+  return {whole.cpu()};
+}
+
+TEST(FusedLaunches, WeightsThatShareMemoryAreUpdatedOneAfterTheOther) {
+  EXPECT_EQ(launches_of(one_memory_for_several, "kolo_sgd").updates, 2 * 3);
+  expect_bits(one_memory_for_several, run_on_cpus(2, one_memory_for_several));
+}
+
 // The one that takes another's place is there before the other goes.
 Tensors replace_the_distributed_optimizer(Place& place) {
   const OddParameters parameters(place.device);

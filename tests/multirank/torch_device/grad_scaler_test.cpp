@@ -3,6 +3,7 @@
 
 #include <torch/optim/sgd.h>
 
+#include "kolo/torch/fused_sgd.h"
 #include "multirank/torch_device/torch_world.h"
 
 namespace kolo::test {
@@ -44,6 +45,34 @@ TEST(GradScalerOfRanksOnDevices, HasTheBitsOfTheCpu) {
       }
     }
   }
+}
+
+// One scaler, and optimizers one after the other: on rank 0 the second may have the first one's place in memory, on
+// rank 1, where somebody holds that, it has another.
+Tensors an_optimizer_a_phase(Place& place) {
+  const at::Tensor weight = at::ones({4}).to(place.device).requires_grad_();
+  GradScaler scaler(place.context, {.init_scale = 8});
+  std::shared_ptr<torch::optim::Optimizer> held;
+  for (int phase = 0; phase < 3; ++phase) {
+    const auto sgd = std::make_shared<FusedSGD>(std::vector<at::Tensor>{weight}, torch::optim::SGDOptions(0.1));
+    if (place.context.rank() == 1 && phase == 0) held = sgd;
+    DistributedOptimizer optimizer(place.context, sgd, NamedTensors{{"weight", weight}});
+    for (int step = 0; step < 2; ++step) {
+      optimizer.zero_grad();
+      scaler.scale((weight * 0.125).sum()).backward();
+      scaler.step_async(optimizer);
+      scaler.update();
+    }
+    static_cast<void>(scaler.state());
+  }
+  return {weight.detach().cpu()};
+}
+
+TEST(GradScalerOfRanksOnDevices, KnowsAnOptimizerByMoreThanItsAddress) {
+  DeviceWorld::Options options{.hosts = one_host(2)};
+  options.config.timeout = std::chrono::seconds(20);
+  const auto found = run_on_devices(options, an_optimizer_a_phase);
+  for (const auto& rank : found) EXPECT_TRUE(rank.front().allclose(at::full({4}, 1 - 6 * 0.0125)));
 }
 
 }  // namespace

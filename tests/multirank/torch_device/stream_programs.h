@@ -38,6 +38,36 @@ inline Tensors backward_in_a_side_stream(Place& place) {
   return it.net.values();
 }
 
+// Into the last result, which is kolo's memory: nobody has let go of it.
+template <bool kZeroed>
+Tensors added_in_a_side_stream(Place& place) {
+  Trainee it(place);
+  const UserStream main = place.main();
+  const UserStream side = place.side();
+  for (int step = 0; step < kSteps; ++step) {
+    if (kZeroed) it.optimizer.zero_grad(false);  // in the main one
+    in_side_stream(main, side, [&] { it.loss(step).backward(); });
+    it.optimizer.step();
+  }
+  return it.net.values();
+}
+
+// The same with the other parts elsewhere; and what detach() leaves is read in the main one.
+inline Tensors zeroed_after_a_step_in_a_side_stream(Place& place) {
+  Trainee it(place);
+  const UserStream main = place.main();
+  const UserStream side = place.side();
+  for (int step = 0; step < kSteps; ++step) {
+    it.optimizer.zero_grad(false);
+    it.loss(step).backward();
+    in_side_stream(main, side, [&] { it.optimizer.step(); });
+  }
+  it.optimizer.detach();
+  Tensors all = it.net.values();
+  for (const auto& parameter : it.net.parameters()) all.push_back(parameter.grad().cpu());
+  return all;
+}
+
 // The forward pass in one stream, backward() called in another.
 inline Tensors backward_called_from_elsewhere(Place& place) {
   Trainee it(place);

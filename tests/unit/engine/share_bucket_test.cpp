@@ -60,7 +60,7 @@ class ShareBucketTest : public testing::Test {
   void launch(ShareBucket& bucket) {
     const std::vector<float> ones(plan_.bytes / sizeof(float), 1.0F);
     device_.write(gradient_->data(), ones.data(), plan_.bytes);
-    bucket.open(1);
+    bucket.open({.round = 1});
     EXPECT_TRUE(bucket.pack(0, gradient_->data(), lane_->stream()));
     bucket.launch({.op = ReduceOp::average}, false);
   }
@@ -136,7 +136,7 @@ TEST_F(ShareBucketTest, SaysForWhomAPieceWaits) {
 
 TEST_F(ShareBucketTest, AVoidOneCarriesNothing) {
   ShareBucket& bucket = make({});
-  bucket.open(1);
+  bucket.open({.round = 1});
   bucket.launch({}, true);
   EXPECT_TRUE(bucket.advance());
   EXPECT_TRUE(bucket.voided());

@@ -1,0 +1,75 @@
+// What ranks must not differ in, and programs not do: gradients changed too late, other weights, steps that only some
+// take.
+#include <algorithm>
+#include <iterator>
+
+#include "kolo/error.h"
+#include "kolo/torch/fused_optimizer.h"
+#include "torch/equal_weights.h"
+#include "torch/gradient_binding.h"
+#include "torch/optimizer_settings.h"
+#include "torch/torch_device.h"
+
+namespace kolo {
+
+void GradientBinding::require_context() const {
+  if (!alive_.expired()) return;
+  throw UsageError("the Context of this DistributedOptimizer has been destroyed: keep it for as long as the optimizer");
+}
+
+// What was handed over is reduced as it was then. (A rank that is alone hands over nothing.)
+void GradientBinding::refuse_late_changes() {
+  if (engine_.size() == 1) return;
+  for (const auto& slot : slots_) {
+    if (!slot->contributed || !slot->changed_since_contribution()) continue;
+    spoil("the gradient of '" + slot->info.name +
+          "' was changed after it had been handed over for reduction, which has begun without that; to clip or scale "
+          "gradients, or to look at them, call synchronize() first, then change them, then call step()");
+  }
+}
+
+void GradientBinding::stepped(Outcome outcome) {
+  closed_ = false;
+  if (alive_.expired()) return;
+  if (engine_.size() > 1) {
+    const bool rates = outcome == Outcome::updated && options_.compare_weights;
+    reducer_->note((outcome == Outcome::updated ? "after a step() taken" : "after a step left out by skip()") +
+                   (rates ? learning_rates_of(*optimizer_) : ""));
+  }
+  if (reader_.has_value()) {
+    const auto updated_in = current_stream(*device_);  // and gradients read there, perhaps not where they were closed
+    if (updated_in != *reader_) order_streams(*reader_, updated_in);
+  }
+  for (const auto& slot : slots_) {
+    slot->remember_version();
+  }
+}
+
+// Once a plan: all ranks have a new one after the same round. And after a round that failed where others had been
+// updated early, on all ranks too.
+bool GradientBinding::must_compare_weights() const {
+  return failed_ || (options_.compare_weights && compared_ != reducer_->generation());
+}
+
+// With what the optimizer keeps for them, which the weights may not show yet. After a failure also of parameters that
+// have left the table since.
+void GradientBinding::compare_weights() {
+  if (!must_compare_weights()) return;
+  std::vector<Compared> all;
+  const auto add = [&](const Slots& slots) {
+    for (const auto& slot : slots) {
+      all.push_back({slot->info.name, {slot->parameter}});
+      KeptState kept = kept_by(*optimizer_, slot->parameter);
+      std::ranges::move(kept.tensors, std::back_inserter(all.back().tensors));
+      all.back().steps = kept.steps;
+    }
+  };
+  add(slots_);
+  if (failed_) add(departed_);
+  require_equal_weights(engine_, "weights of " + reducer_->name(), all,
+                        failed_ ? Occasion::failed_step : Occasion::beginning);
+  compared_ = reducer_->generation();
+  failed_ = false;
+}
+
+}  // namespace kolo

@@ -1,0 +1,233 @@
+// What programs do by mistake, and would not notice: each is an error on all ranks, and what follows it works.
+#include <gmock/gmock.h>
+#include <torch/nn/utils/clip_grad.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/sgd.h>
+#include <torch/types.h>
+
+#include "kolo/context.h"
+#include "kolo/error.h"
+#include "kolo/torch/torch.h"
+#include "support/thread_ranks.h"
+
+namespace kolo::test {
+namespace {
+
+using testing::HasSubstr;
+
+void on_ranks(int ranks, const std::function<void(Context&)>& body) {
+  auto contexts = Context::create_local(ranks);
+  run_ranks(ranks, [&](int rank) { body(*contexts[static_cast<std::size_t>(rank)]); });
+}
+
+template <class E>
+std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const E& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+class Training {
+ public:
+  explicit Training(Context& context, DistributedOptions options = {})
+      : weight(torch::ones({4}).requires_grad_(true)),
+        inner(std::make_shared<torch::optim::SGD>(std::vector<at::Tensor>{weight},
+                                                  torch::optim::SGDOptions(0.125).momentum(0.5))),
+        optimizer(context, inner, NamedTensors{{"weight", weight}}, options),
+        rank_(context.rank()),
+        context_(context) {}
+
+  void backward() {
+    optimizer.zero_grad();
+    (weight * (rank_ + 1)).sum().backward();
+  }
+  void step() {
+    backward();
+    optimizer.step();
+  }
+  void set_rate(double rate) {
+    for (auto& group : inner->param_groups()) group.options().set_lr(rate);
+  }
+  void start_again() {
+    broadcast_parameters(context_, NamedTensors{{"weight", weight}});
+    broadcast_optimizer_state(context_, *inner);
+  }
+  void expect_equal_weights() {
+    const auto sum = weight.detach().sum().item<double>();
+    const auto found = allreduce_metrics(context_, {sum, -sum}, "sums", ReduceOp::max);
+    EXPECT_EQ(found[0], -found[1]);
+  }
+
+  at::Tensor weight;
+  std::shared_ptr<torch::optim::SGD> inner;
+  DistributedOptimizer optimizer;
+
+ private:
+  Rank rank_;
+  Context& context_;
+};
+
+// On several ranks the change would be lost, on some of them in part: reduction may have begun in backward().
+TEST(LateChanges, OfAGradientAreRefused) {
+  const std::vector<std::function<void(const at::Tensor&)>> changes = {
+      [](const at::Tensor& weight) { torch::nn::utils::clip_grad_norm_({weight}, 0.5); },
+      [](const at::Tensor& weight) { weight.mutable_grad().mul_(2); },
+      [](const at::Tensor& weight) { weight.mutable_grad() = torch::zeros({4}); }};
+  for (const auto& change : changes) {
+    for (const int good_steps : {0, 2}) {
+      on_ranks(2, [&](Context& context) {
+        Training training(context);
+        for (int step = 0; step < good_steps; ++step) training.step();
+        training.backward();
+        change(training.weight);
+        const at::Tensor before = training.weight.detach().clone();
+        const auto told = error_of<UsageError>([&] { training.optimizer.step(); });
+        EXPECT_THAT(told, HasSubstr("'weight' was changed after it had been handed over"));
+        EXPECT_THAT(told, HasSubstr("call synchronize() first"));
+        EXPECT_TRUE(training.weight.equal(before));
+      });
+    }
+  }
+}
+
+TEST(LateChanges, AreWelcomeAfterSynchronizeAndOnALoneRank) {
+  for (const int ranks : {1, 2}) {
+    on_ranks(ranks, [&](Context& context) {
+      Training training(context);
+      for (int step = 0; step < 3; ++step) {
+        training.backward();
+        if (ranks > 1) training.optimizer.synchronize();
+        torch::nn::utils::clip_grad_norm_({training.weight}, 0.5);
+        EXPECT_NEAR(training.weight.grad().norm().item<double>(), 0.5, 1e-5);
+        training.optimizer.step();
+      }
+    });
+  }
+}
+
+// One rank leaves out what the others do: by skip(), or because it forgets step(). The next round tells all ranks.
+TEST(StepsApart, AreFoundInTheNextRound) {
+  for (const bool forgets : {false, true}) {
+    on_ranks(3, [&](Context& context) {
+      Training training(context);
+      for (int step = 0; step < 2; ++step) training.step();
+      training.backward();
+      training.optimizer.synchronize();
+      if (context.rank() != 1) {
+        training.optimizer.step();
+      } else if (!forgets) {
+        training.optimizer.skip();
+      }
+      const auto told = error_of<MismatchError>([&] { training.step(); });
+      EXPECT_THAT(told, HasSubstr("after a step() taken"));
+      EXPECT_THAT(told, HasSubstr("rank 1"));
+      if (!forgets) {
+        EXPECT_THAT(told, HasSubstr("skip()"));
+      }
+      training.start_again();
+      for (int step = 0; step < 3; ++step) training.step();
+      training.expect_equal_weights();
+    });
+  }
+}
+
+TEST(StepsApart, ThatAllLeaveOutAreNone) {
+  on_ranks(2, [](Context& context) {
+    Training training(context);
+    for (int step = 0; step < 6; ++step) {
+      training.backward();
+      training.optimizer.synchronize();
+      if (step % 3 == 0) training.optimizer.step();
+      if (step % 3 == 1) training.optimizer.skip();
+    }
+    training.expect_equal_weights();
+  });
+}
+
+TEST(LearningRates, ThatPartLaterAreFoundInTheNextRound) {
+  on_ranks(2, [](Context& context) {
+    Training training(context);
+    training.step();
+    training.set_rate(0.0625);  // on both
+    training.step();
+    training.step();
+    if (context.rank() == 1) training.set_rate(0.25);
+    training.step();
+    const auto told = error_of<MismatchError>([&] { training.step(); });
+    EXPECT_THAT(told, HasSubstr("lr=0.0625"));
+    EXPECT_THAT(told, HasSubstr("lr=0.25"));
+  });
+}
+
+TEST(LearningRates, AreTheProgramsWhereWeightsAreNotCompared) {
+  on_ranks(2, [](Context& context) {
+    Training training(context, {.compare_weights = false});
+    for (int step = 0; step < 4; ++step) {
+      if (step > 0) training.set_rate(0.125 * (context.rank() + 1));
+      training.step();
+    }
+  });
+}
+
+// Rank 0 alone has loaded a checkpoint, and nobody has sent its optimizer's state on.
+TEST(OptimizerStates, AreComparedWithTheWeights) {
+  const auto make = [](bool adam, const at::Tensor& weight) -> std::shared_ptr<torch::optim::Optimizer> {
+    if (adam) return std::make_shared<torch::optim::Adam>(std::vector<at::Tensor>{weight});
+    return std::make_shared<torch::optim::SGD>(std::vector<at::Tensor>{weight},
+                                               torch::optim::SGDOptions(0.125).momentum(0.5));
+  };
+  for (const bool adam : {false, true}) {
+    on_ranks(2, [&](Context& context) {
+      const at::Tensor weight = torch::ones({4}).requires_grad_(true);
+      const auto inner = make(adam, weight);
+      if (context.rank() == 0) {
+        weight.sum().backward();
+        inner->step();
+      }
+      broadcast_parameters(context, NamedTensors{{"weight", weight}});
+      DistributedOptimizer optimizer(context, inner, NamedTensors{{"weight", weight}});
+      const auto step = [&] {
+        optimizer.zero_grad();
+        weight.sum().backward();
+        optimizer.step();
+      };
+      EXPECT_THAT(error_of<MismatchError>(step), HasSubstr("broadcast_optimizer_state()"));
+      broadcast_optimizer_state(context, *inner);
+      step();
+    });
+  }
+}
+
+TEST(Roots, AreComparedByBroadcasts) {
+  on_ranks(3, [](Context& context) {
+    Training training(context);
+    const NamedTensors named{{"weight", training.weight}};
+    const Rank root = context.rank() == 2 ? 1 : 0;
+    const auto told = error_of<MismatchError>([&] { broadcast_parameters(context, named, root); });
+    EXPECT_THAT(told, HasSubstr("rank 0 has from rank 0, rank 2 has from rank 1"));
+    EXPECT_THAT(error_of<MismatchError>([&] { broadcast_optimizer_state(context, *training.inner, root); }),
+                HasSubstr("from rank 1"));
+  });
+}
+
+// The other way round than it must be. What there is of it is used no more, and goes without harm.
+TEST(Order, AnOptimizerThatOutlivesItsContextSaysSo) {
+  for (const int ranks : {1, 2}) {
+    auto contexts = Context::create_local(ranks);
+    run_ranks(ranks, [&](int rank) {
+      auto context = std::move(contexts[static_cast<std::size_t>(rank)]);
+      Training training(*context);
+      training.step();
+      training.backward();
+      context.reset();
+      EXPECT_THAT(error_of<UsageError>([&] { training.optimizer.step(); }), HasSubstr("has been destroyed"));
+      EXPECT_THAT(error_of<UsageError>([&] { training.backward(); }), HasSubstr("has been destroyed"));
+    });
+  }
+}
+
+}  // namespace
+}  // namespace kolo::test
