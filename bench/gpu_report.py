@@ -74,7 +74,7 @@ def overhead_figures(records):
         work = one(records, way=each["way"], **same)
         if work:
             beside += f"; {work['step_ms']} ms a step"
-        for way in (each["way"], "without kolo" if each["way"].startswith("kolo") else f"without {each['way']}"):
+        for way in (each["way"], "without kolo" if each["way"].startswith("kolo") else "PyTorch"):
             idle = (one(records, way=way, **same) or {}).get("idle")
             if idle:
                 beside += f"; {way}: the device does nothing for {idle['us']} us of a profiled step"

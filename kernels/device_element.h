@@ -1,7 +1,7 @@
 #pragma once
 // Elements as device code moves them: bits in memory, a value in between, and how one becomes the other. For device and
-// host alike; that both agree bit by bit is what allows the tests to run kernels without a device. The device converts
-// 16-bit floats by its own instructions, which round as base/float16.h does.
+// host alike; that both agree bit by bit, but for which NaN a NaN becomes, is what allows the tests to run kernels
+// without a device. The device converts 16-bit floats by its own instructions, which round as base/float16.h does.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

@@ -10,7 +10,7 @@
 
 namespace kolo::cuda {
 
-// There is no more. Of a group's memory: on all of its ranks.
+// The device has no more memory. Where it was asked of a group (nccl/device_buffer.h), all ranks of that throw it.
 class NoDeviceMemory : public BackendError {
  public:
   using BackendError::BackendError;

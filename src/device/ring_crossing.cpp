@@ -65,9 +65,9 @@ void RingCrossing::abandon() noexcept {
   try {
     const cuda::DeviceGuard guard(*lane_.runtime(), lane_.device());
     ring_.reset();
-  } catch (const Error&) {  // a device that answers no more
+  } catch (const Error&) {  // of the guard: a device that answers no more
+    ring_.reset();
   }
-  ring_.reset();
   wire_.whole->keep(place_);
   wire_.whole->keep(owner_);
 }

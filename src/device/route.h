@@ -28,12 +28,12 @@ struct ShareWire {
 struct LaneShares {
   std::size_t count = 0;                 // shares of a bucket
   std::vector<Rank> ranks;               // that have this rank's share, by host; empty: it has none
-  std::unique_ptr<Communicator> across;  // over these, for memory of devices; null: they have none, or are none
-  // Makes the next communicator over these for memory of the host; null where they are none. All ranks of the world
+  std::unique_ptr<Communicator> across;  // over these, for memory of devices; null: by hosts, or this rank has no share
+  // Makes the next communicator over these for memory of the host; null: this rank has no share. All ranks of the world
   // make the same calls in the same order.
   std::function<std::unique_ptr<Communicator>()> between_hosts;
-  // The same for memory of devices; empty: the hosts' network does not take that, and the former is used. None where
-  // they are none.
+  // The same for memory of devices. Empty: the hosts' network does not take that, and between_hosts() is used. It
+  // returns nothing where this rank has no share.
   std::function<std::optional<ShareWire>()> between_devices;
 };
 

@@ -141,7 +141,7 @@ void EngineImpl::say_why(Fatal& leaving) {
   if (leaving.after_failure) {
     leaving.text = "training code failed on " + who + ": " + *own_failure_ + " (" + leaving.text + ")";
   } else {
-    leaving.text += ": it takes no further step; do all ranks take equally many?";
+    leaving.text += ": it takes part in nothing more; do all ranks make the same calls, and equally many steps?";
   }
 }
 

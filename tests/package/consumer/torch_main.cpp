@@ -36,7 +36,7 @@ float train(kolo::Context& context, torch::nn::Sequential model) {
       optimizer.zero_grad();
       loss = torch::nn::functional::cross_entropy(model->forward(images), labels);
       loss.backward();   // gradients leave while it runs
-      optimizer.step();  // waits for them, and updates
+      optimizer.step();  // waits for them, and updates; to clip, call optimizer.synchronize() before that
     }
   }
   return loss.item<float>();
