@@ -43,7 +43,7 @@ Entry GradientRounds::make_entry(const std::string& settings) const {
   entry.name = name_of(settings_.id);
   entry.signature.kind = Kind::gradient_round;
   ReducerOptions options = settings_.options;
-  for (const auto& further : {settings, another_.empty() ? "" : "a second round of this step for " + another_, note_}) {
+  for (const auto& further : {settings, note_, another_.empty() ? "" : "a second round of this step for " + another_}) {
     if (!further.empty()) options.settings += (options.settings.empty() ? "" : ", ") + further;
   }
   entry.signature.table = table_text(table_, options);
