@@ -36,6 +36,14 @@ void check_world_size(int found, const Lookup& lookup) {
   if (!number(lookup("OMPI_COMM_WORLD_SIZE"))) refuse_other_than(found, "SLURM_NTASKS", lookup);
 }
 
+void check_alone(const Lookup& lookup) {
+  const auto promised = number(lookup("WORLD_SIZE"));
+  if (!promised || *promised < 2) return;
+  throw UsageError("WORLD_SIZE=" + std::to_string(*promised) + " promises " + std::to_string(*promised) +
+                   " ranks, but no launcher that kolo knows has started this process, which would train alone: start "
+                   "the ranks by mpirun, srun or kolo run. If the variable is left over, unset it");
+}
+
 std::optional<int> number_on_host(const Lookup& lookup) {
   for (const char* variable : {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PALS_LOCAL_RANKID", "SLURM_LOCALID"}) {
     if (const auto found = number(lookup(variable)); found && *found >= 0) return found;
@@ -48,7 +56,9 @@ bool started_by_launcher() {
     if (base::get_environment(variable)) return true;
   }
   // A batch script has SLURM_NTASKS too; a process that srun started has a step as well.
-  return base::get_environment("SLURM_STEP_ID") && base::get_environment("SLURM_PROCID");
+  if (base::get_environment("SLURM_STEP_ID") && base::get_environment("SLURM_PROCID")) return true;
+  check_alone(base::get_environment);
+  return false;
 }
 
 }  // namespace kolo::cluster

@@ -16,7 +16,8 @@ namespace kolo::cluster {
 // MPI_THREAD_SERIALIZED) and then owns its end: finalised at exit. Throws UsageError when the environment promises more
 // ranks than MPI found, when the program initialised MPI at a level too low, and in a build without MPI.
 [[nodiscard]] std::unique_ptr<Bootstrap> make_mpi_bootstrap(const void* mpi_comm = nullptr);
-// Whether the environment says that a launcher (mpirun, srun) started this process.
+// Whether the environment says that a launcher (mpirun, srun) started this process. Throws UsageError where it says
+// that one did which kolo does not know.
 [[nodiscard]] bool started_by_launcher();
 
 }  // namespace kolo::cluster

@@ -74,6 +74,16 @@ TEST(Launcher, RefusesAWorldOfAnotherSizeThanPromised) {
   }
 }
 
+TEST(Launcher, RefusesToBeAloneWhereSeveralArePromised) {
+  const auto check = [](const char* value) {
+    check_alone([&](const std::string& name) {
+      return name == "WORLD_SIZE" && value != nullptr ? std::optional<std::string>(value) : std::nullopt;
+    });
+  };
+  for (const char* fine : {static_cast<const char*>(nullptr), "1", "", "two"}) EXPECT_NO_THROW(check(fine));
+  EXPECT_THROW(check("2"), UsageError);
+}
+
 TEST(Launcher, SaysTheNumberOnTheHost) {
   const auto number = [](std::map<std::string, std::string> values) {
     return number_on_host(
