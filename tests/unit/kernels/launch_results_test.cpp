@@ -87,6 +87,21 @@ TEST_F(LaunchResults, SgdHasTheNumbersOfTheHost) {
   EXPECT_EQ(values_of<float>(gradient), gradients);
 }
 
+TEST_F(LaunchResults, AnUpdateIsLeftOutWhereAWordOfTheHostsIsSet) {
+  const std::vector<float> ones(kCount, 1);
+  const auto weight = on_device(ones), gradient = on_device(ones);
+  TensorTable table(runtime, 0, std::vector<TensorPlace>{{0, kCount}}, {.columns = 2});
+  const std::vector<void*> addresses{gradient.data(), weight.data()};
+  cuda::HostWord word(runtime, 0);
+  const Leave leave{nullptr, word.address()};
+  const auto update = [&] { update_sgd({image, table, addresses, 1, stream.view(), leave}, SgdTerms{0.25}); };
+  update();
+  EXPECT_EQ(values_of<float>(weight), std::vector<float>(kCount, 0.75F));
+  word.set();
+  update();
+  EXPECT_EQ(values_of<float>(weight), std::vector<float>(kCount, 0.75F));
+}
+
 TEST_F(LaunchResults, AdamwHasTheNumbersOfTheHost) {
   const std::vector<float> weights = ramp(0.01F), gradients = ramp(2);
   const auto weight = on_device(weights), first = on_device(std::vector<float>(kCount)),
