@@ -245,7 +245,8 @@ std::chrono::microseconds EngineImpl::nap(Visitor visitor, std::chrono::microsec
     std::this_thread::sleep_for(spare ? longest : length);
     return std::min(2 * length, longest);
   }
-  const std::unique_lock lock(progress_lock_, std::try_to_lock);
+  std::unique_lock lock(progress_lock_, std::try_to_lock);
+  if (lock.owns_lock() && askers_.load() > 0) lock.unlock();
   if (lock.owns_lock()) {
     napping_.store(true);
     try {

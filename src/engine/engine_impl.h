@@ -204,6 +204,7 @@ class EngineImpl final : public Engine,
   std::atomic<bool> unsent_{false};   // something that was said is not with the transport's medium yet
   std::atomic<int> waiters_{0};       // threads of the user's in drive()
   std::atomic<bool> napping_{false};  // on the transport, with progress_lock_
+  std::atomic<int> askers_{0};        // who want to see at what this rank waits: naps leave them the lock
   std::atomic<std::chrono::steady_clock::rep> last_request_{0};
   std::atomic<std::chrono::steady_clock::rep> changed_place_{
       std::chrono::steady_clock::now().time_since_epoch().count()};  // when one of the waiters came or went

@@ -52,7 +52,9 @@ Activity EngineImpl::activity(const std::string& operation) {
     return result;
   }
   result.text += "waiting in kolo for " + seconds_text(since);
+  askers_.fetch_add(1);
   const auto lock = look(progress_lock_);
+  askers_.fetch_sub(1);
   if (lock.owns_lock()) result.text += waits_at();
   return result;
 }
