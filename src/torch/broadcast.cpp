@@ -36,6 +36,7 @@ void broadcast_parameters(Context& context, const NamedTensors& tensors, Rank ro
       tensor.copy_(flat);
     }
   }
+  context.engine().forget_notes();
 }
 
 void broadcast_parameters(Context& context, const torch::nn::Module& module, Rank root) {

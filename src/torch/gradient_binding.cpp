@@ -361,6 +361,7 @@ void GradientBinding::close_round(Before before) {
     GradientHook::remove(slot->parameter, slot->hook);
   }
   departed_.clear();
+  if (compares_steps()) reducer_->note("after no step()");  // until there is one
   closed_ = true;
   if (update_error_) std::rethrow_exception(std::exchange(update_error_, nullptr));
 }

@@ -72,6 +72,7 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   void contribute(GradientSlot& slot);
   [[nodiscard]] bool must_be_copied(const at::Tensor& gradient);
   void refuse_late_changes();
+  [[nodiscard]] bool compares_steps() const;
   void sweep(const Slots& slots);
   void finish(const GradientReducer::OnReduced& reduced = {});
   [[nodiscard]] bool may_update_early() const;

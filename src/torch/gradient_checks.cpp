@@ -28,13 +28,14 @@ void GradientBinding::refuse_late_changes() {
   }
 }
 
+// Where ranks are to differ nothing is said.
+bool GradientBinding::compares_steps() const { return engine_.size() > 1 && options_.compare_weights; }
+
 void GradientBinding::stepped(Outcome outcome) {
   closed_ = false;
   if (alive_.expired()) return;
-  if (engine_.size() > 1) {
-    const bool rates = outcome == Outcome::updated && options_.compare_weights;
-    reducer_->note((outcome == Outcome::updated ? "after a step() taken" : "after a step left out by skip()") +
-                   (rates ? learning_rates_of(*optimizer_) : ""));
+  if (outcome == Outcome::updated && compares_steps()) {
+    reducer_->note("after a step() taken" + learning_rates_of(*optimizer_));
   }
   if (reader_.has_value()) {
     const auto updated_in = current_stream(*device_);  // and gradients read there, perhaps not where they were closed

@@ -110,12 +110,20 @@ bool GradientSlot::grad_is_result() const {
   return grad.defined() && !result_.expired() && result_._unsafe_get_target() == grad.unsafeGetTensorImpl();
 }
 
-bool GradientSlot::grad_is_leftover() const { return grad_is_result() && parameter.grad()._version() == version_; }
+bool GradientSlot::grad_is_leftover() const {
+  return grad_is_result() && !parameter.grad().is_inference() && parameter.grad()._version() == version_;
+}
 
+// Gradients that autograd cut out of one tensor (of parameters that were concatenated, say) share memory and counter: a
+// further one that is added to the next would be taken for a change of this one.
 void GradientSlot::remember_contribution() {
   const at::Tensor& grad = parameter.grad();
   handed_over_ = grad.unsafeGetTensorImpl();
-  handed_version_ = static_cast<std::uint32_t>(grad._version());
+  handed_memory_ = grad.const_data_ptr();
+  handed_version_.reset();
+  if (!grad.is_inference() && grad.storage().use_count() == 1) {
+    handed_version_ = static_cast<std::uint32_t>(grad._version());
+  }
   handed_sample_ = sample_of(grad);
 }
 
@@ -138,14 +146,18 @@ std::uint64_t GradientSlot::sample_of(const at::Tensor& grad) const {
 bool GradientSlot::changed_since_contribution() const {
   const at::Tensor& grad = parameter.grad();
   if (!grad.defined()) return false;
-  if (grad.unsafeGetTensorImpl() == handed_over_) {
-    return grad._version() != handed_version_ || sample_of(grad) != handed_sample_;
+  const bool same = grad.unsafeGetTensorImpl() == handed_over_;
+  if (same && handed_version_ && grad._version() != *handed_version_) return true;
+  if (!same) {
+    if (grad.layout() != c10::kStrided) return true;
+    if (!grad.storage().resizable()) return false;
+    if (!grad.is_cpu()) return grad.const_data_ptr() != handed_memory_;
   }
-  return grad.layout() == c10::kStrided && grad.storage().resizable();
+  return sample_of(grad) != handed_sample_;
 }
 
 void GradientSlot::remember_version() {
-  if (grad_is_result()) {
+  if (grad_is_result() && !parameter.grad().is_inference()) {
     version_ = static_cast<std::uint32_t>(parameter.grad()._version());
   }
 }

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "kolo/gradient_reducer.h"
@@ -71,7 +72,8 @@ class GradientSlot {
   [[nodiscard]] std::uint64_t sample_of(const at::Tensor& grad) const;
 
   const void* handed_over_ = nullptr;  // the tensor
-  std::uint32_t handed_version_ = 0;
+  const void* handed_memory_ = nullptr;
+  std::optional<std::uint32_t> handed_version_;  // none: others count in it too
   std::uint64_t handed_sample_ = 0;
 };
 

@@ -95,6 +95,7 @@ void broadcast_optimizer_state(Context& context, torch::optim::Optimizer& optimi
   share_failures(context, "load the optimizer state of rank " + std::to_string(root), [&] {
     if (context.rank() != root) load(optimizer, bytes);
   });
+  context.engine().forget_notes();
 }
 
 }  // namespace kolo

@@ -148,6 +148,7 @@ class FakeEngine final : public Engine {
   bool has_kernels(int /*device*/) const noexcept override { return false; }
   void normalize_images(const ImageBatch& /*batch*/, Stream /*stream*/) override {}
   void wait_for_devices() override {}
+  void forget_notes() override {}
   void fail_round(const std::exception& error) noexcept override {
     log->failures.emplace_back(error.what());
     last->fail();
