@@ -282,6 +282,8 @@ TEST(Order, AnOptimizerThatOutlivesItsContextSaysSo) {
       Training training(*context);
       training.step();
       training.backward();
+      context->communicator().barrier(
+          std::chrono::seconds(20));  // the first that leaves would end the others' backward
       context.reset();
       EXPECT_THAT(error_of<UsageError>([&] { training.optimizer.step(); }), HasSubstr("has been destroyed"));
       EXPECT_THAT(error_of<UsageError>([&] { training.backward(); }), HasSubstr("has been destroyed"));
