@@ -40,8 +40,7 @@ const char* advice(Occasion occasion) {
            "broadcast_optimizer_state(), or load a checkpoint on all ranks";
   }
   return "Call broadcast_parameters() before the first step, and broadcast_optimizer_state() where an optimizer has "
-         "been "
-         "loaded, or set DistributedOptions::compare_weights to false where they are to differ";
+         "been loaded, or set DistributedOptions::compare_weights to false where they are to differ";
 }
 
 // Of each parameter the fingerprint without its sign bit, then all of them negated: their maxima over the ranks are the

@@ -1,7 +1,6 @@
 // What is in flight on the device when a call has returned, and what looks after it until the next one.
 #include <gmock/gmock.h>
 
-#include <array>
 #include <barrier>
 #include <thread>
 
@@ -24,23 +23,13 @@ TEST(BetweenCalls, AnEndedPeerEndsTheWaitForTheDevice) {
     constexpr int kRanks = 3;
     NcclRanks ranks(kRanks);
     Gate gate(ranks.device);
-    auto ends = transport::make_inproc(kRanks);
-    std::array<cluster::Liveness, kRanks> liveness;
-    std::barrier<> all(kRanks);
-    run_ranks(kRanks, [&](int rank) {
-      const auto own = static_cast<std::size_t>(rank);
-      cuda::use_device(*ranks.runtime, rank);
-      ends[own]->set_liveness(&liveness[own]);
-      Attendance attendance(all);
-      NcclTrainee trainee(ranks, std::move(ends[own]), 10s, mode);
-      trainee.step();
-      attendance.meet();
+    run_trainees(ranks, kRanks, 10s, mode, [&](int rank, auto& trainee, auto& liveness, auto& attendance) {
       if (rank == 2) gate.put_into(trainee.stream());
       trainee.step();
       attendance.meet();
       if (rank != 2) {
         EXPECT_FALSE(trainee.is_done());
-        liveness[own].report_loss(2, "its process has ended");
+        liveness.report_loss(2, "its process has ended");
         const base::Deadline deadline(20s);
         while (!trainee.is_done() && !deadline.passed()) std::this_thread::sleep_for(1ms);
         EXPECT_TRUE(trainee.is_done()) << "rank " << rank << "'s device waits for ever";

@@ -2,8 +2,6 @@
 // engines over messages; rank 2 falls silent, and a test says when it is known to be dead.
 #include <gmock/gmock.h>
 
-#include <array>
-#include <barrier>
 #include <thread>
 
 #include "multirank/device/nccl_trainee.h"
@@ -20,17 +18,8 @@ constexpr int kRanks = 3;
 template <class Check>
 void fail_nccl(std::chrono::milliseconds death_notice, bool found, const Check& check) {
   NcclRanks ranks(kRanks);
-  auto ends = transport::make_inproc(kRanks);
-  std::array<cluster::Liveness, kRanks> liveness;
-  std::barrier<> all(kRanks);
-  run_ranks(kRanks, [&](int rank) {
-    const auto own = static_cast<std::size_t>(rank);
-    cuda::use_device(*ranks.runtime, rank);
-    ends[own]->set_liveness(&liveness[own]);
-    Attendance attendance(all);
-    NcclTrainee trainee(ranks, std::move(ends[own]), death_notice);
-    trainee.step();
-    attendance.meet();
+  const auto mode = CoordinatorMode::automatic;
+  run_trainees(ranks, kRanks, death_notice, mode, [&](int rank, auto& trainee, auto& liveness, auto& attendance) {
     if (rank == 0) {
       for (const int live : {0, 1}) ranks.nccl.break_rank(live, nccl::Result::remote_error, "a connection was closed");
     }
@@ -39,7 +28,7 @@ void fail_nccl(std::chrono::milliseconds death_notice, bool found, const Check& 
     if (found && rank != 2) {
       news = std::jthread([&] {
         std::this_thread::sleep_for(200ms);
-        liveness[own].report_loss(2, "its process has ended");
+        liveness.report_loss(2, "its process has ended");
       });
     }
     try {

@@ -1,7 +1,9 @@
 #pragma once
 // One rank's engine over messages with a lane over NCCL, and one gradient on its device.
+#include <barrier>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "cuda/memory.h"
 #include "cuda/stream.h"
@@ -56,5 +58,25 @@ class NcclTrainee {
   Node node_;
   std::unique_ptr<GradientReducer> reducer_;
 };
+
+// Ranks as threads that have made one good step: `body(rank, trainee, liveness, attendance)` in each of them. What is
+// known of peers is what `liveness` is told.
+template <class Body>
+void run_trainees(NcclRanks& ranks, int count, std::chrono::milliseconds death_notice, CoordinatorMode mode,
+                  const Body& body) {
+  auto ends = transport::make_inproc(count);
+  std::vector<cluster::Liveness> liveness(static_cast<std::size_t>(count));
+  std::barrier<> all(count);
+  run_ranks(count, [&](int rank) {
+    const auto own = static_cast<std::size_t>(rank);
+    cuda::use_device(*ranks.runtime, rank);
+    ends[own]->set_liveness(&liveness[own]);
+    Attendance attendance(all);
+    NcclTrainee trainee(ranks, std::move(ends[own]), death_notice, mode);
+    trainee.step();
+    attendance.meet();
+    body(rank, trainee, liveness[own], attendance);
+  });
+}
 
 }  // namespace kolo::test
