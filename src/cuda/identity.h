@@ -11,7 +11,7 @@ struct Identity {
   std::string name;        // "NVIDIA H100 80GB HBM3"
   std::size_t memory = 0;  // bytes
   std::string address;     // on the PCI bus: "0000:01:00.0"; unique on a host
-  std::string number;      // unique in the world: the UUID's digits; empty where the runtime does not say
+  std::string uuid;        // its digits; empty where the runtime does not say
 };
 [[nodiscard]] Identity identity_of(const Runtime& runtime, int device);
 

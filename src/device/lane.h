@@ -33,8 +33,8 @@ struct LaneParts {
   cuda::Priority priority = cuda::Priority::high;  // of the lane's stream
   Route route = Route::devices;
   LaneShares shares{};
-  bool gives_turns = true;                         // this is rank 0 of the world
-  std::shared_ptr<cuda::HostWord> stop = nullptr;  // set before collectives in flight are aborted; null: none are
+  bool gives_turns = true;                             // this is rank 0 of the world
+  std::shared_ptr<cuda::HostWord> given_up = nullptr;  // set before collectives in flight are aborted; null: none are
 };
 
 // For copies to and from the host that go on beside what the lane does, in both directions at once.
@@ -64,10 +64,7 @@ class Lane {
   [[nodiscard]] CopyStreams& copies() noexcept { return *copies_; }
   [[nodiscard]] cuda::EventPool& events() noexcept { return events_; }
   // What is aborted the device passes as if it had been carried out: updates behind it are to look here first.
-  [[nodiscard]] const std::shared_ptr<cuda::HostWord>& stop() const noexcept { return parts_.stop; }
-  [[nodiscard]] const std::uint32_t* given_up() const noexcept {
-    return parts_.stop ? parts_.stop->address() : nullptr;
-  }
+  [[nodiscard]] const std::shared_ptr<cuda::HostWord>& given_up() const noexcept { return parts_.given_up; }
   // Of the communicator, and collective there, behind what is in flight. Where it has none left, what the program keeps
   // for itself is released, on all its ranks, and it is asked once more.
   [[nodiscard]] std::unique_ptr<RegisteredBuffer> allocate(std::size_t bytes, std::chrono::milliseconds timeout);

@@ -63,7 +63,7 @@ void DeviceStepLauncher::let_go(Table& table) noexcept {
   if (table.table == nullptr) return;
   retire_(std::move(table.table), table.user);
   table.table = nullptr;
-  if (lane_.stop() != nullptr) retire_(lane_.stop(), table.user);  // its launches read that too
+  if (lane_.given_up() != nullptr) retire_(lane_.given_up(), table.user);  // its launches read that too
 }
 
 void DeviceStepLauncher::fit(Table& table, const StepBatch& batch, std::size_t columns) {
@@ -94,7 +94,8 @@ kernels::UpdateLaunch DeviceStepLauncher::prepare(const StepBatch& batch, std::s
       table.addresses.push_back(tensor.gradient == nullptr ? nullptr : address_of(tensor, column));
     }
   }
-  return {lane_.kernels(), *table.table, table.addresses, batch.gradient_scale, stream, {batch.skip, lane_.given_up()}};
+  const kernels::Leave leave{batch.skip, lane_.given_up() == nullptr ? nullptr : lane_.given_up()->address()};
+  return {lane_.kernels(), *table.table, table.addresses, batch.gradient_scale, stream, leave};
 }
 
 void DeviceStepLauncher::launch(const StepBatch& batch, const SgdTerms& terms, Stream stream) {

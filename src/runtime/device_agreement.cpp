@@ -37,16 +37,15 @@ void check_settings(const std::vector<DeviceFacts>& ranks) {
   }
 }
 
-// Containers of one machine may look like hosts of their own, and hosts may have one name: so by the device's own
-// number.
-std::string number_of(const DeviceFacts& facts) {
-  return facts.number.empty() ? facts.device + " of host " + std::to_string(facts.host_number) : facts.number;
+// Containers of one machine may look like hosts of their own, and hosts may have one name: so by the device's UUID.
+std::string unique_name_of(const DeviceFacts& facts) {
+  return facts.uuid.empty() ? facts.device + " of host " + std::to_string(facts.host_number) : facts.uuid;
 }
 
 void check_sharing(const std::vector<DeviceFacts>& ranks) {
   std::map<std::string, std::size_t> taken;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
-    const auto [other, alone] = taken.try_emplace(number_of(ranks[r]), r);
+    const auto [other, alone] = taken.try_emplace(unique_name_of(ranks[r]), r);
     if (alone || (ranks[r].shares && ranks[other->second].shares)) continue;
     throw UsageError("ranks " + std::to_string(other->second) + " and " + std::to_string(r) + " are both on device " +
                      ranks[r].device + " of " + ranks[r].host +
@@ -77,7 +76,7 @@ std::string missing_nccl(const std::vector<DeviceFacts>& ranks) {
 std::string encode(const DeviceFacts& facts) {
   return base::join_fields({facts.trouble, facts.host, facts.device, facts.shares ? "shares" : "alone",
                             name_of(facts.reduction), facts.no_nccl, facts.name, std::to_string(facts.memory),
-                            std::to_string(facts.host_number), facts.number});
+                            std::to_string(facts.host_number), facts.uuid});
 }
 
 DeviceFacts decode(const std::string& line) {
@@ -99,7 +98,7 @@ DeviceFacts decode(const std::string& line) {
   facts.name = fields[6];
   facts.memory = static_cast<std::size_t>(*memory);
   facts.host_number = static_cast<int>(*host_number);
-  facts.number = fields[9];
+  facts.uuid = fields[9];
   return facts;
 }
 

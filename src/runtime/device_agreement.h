@@ -12,7 +12,7 @@ struct DeviceFacts {
   std::string host;
   int host_number = 0;     // Placement::cross_rank: hosts of one name are told apart
   std::string device;      // its PCI address
-  std::string number;      // of that device, unique in the world; empty: not known
+  std::string uuid;        // of that device, its digits; empty: not known
   std::string name;        // and what it is
   std::size_t memory = 0;  // bytes
   bool shares = false;

@@ -42,7 +42,7 @@ std::vector<std::string> tell_all(Engine& engine, const std::string& mine) {
 struct Found {
   Devices devices;
   nccl::LibraryPtr nccl;
-  std::shared_ptr<cuda::HostWord> stop;  // of NCCL's collectives, see LaneParts
+  std::shared_ptr<cuda::HostWord> given_up;  // of NCCL's collectives, see LaneParts
   DeviceFacts facts;
 };
 
@@ -53,7 +53,7 @@ void find_device(Found& found, const FindDevices& find, int device, std::chrono:
     if (device < runtime.device_count()) {
       const cuda::Identity identity = cuda::identity_of(runtime, device);
       found.facts.device = identity.address;
-      found.facts.number = identity.number;
+      found.facts.uuid = identity.uuid;
       found.facts.name = identity.name;
       found.facts.memory = identity.memory;
       kernels::try_out(found.devices.runtime, *found.devices.kernels, device, timeout);
@@ -69,7 +69,7 @@ void find_nccl(Found& found, int device) {
   if (!found.facts.trouble.empty() || found.facts.reduction == DeviceReduction::host) return;
   try {
     found.nccl = found.devices.nccl();
-    found.stop = std::make_shared<cuda::HostWord>(found.devices.runtime, device);
+    found.given_up = std::make_shared<cuda::HostWord>(found.devices.runtime, device);
   } catch (const std::exception& error) {
     found.facts.no_nccl = error.what();
   }
@@ -94,7 +94,7 @@ nccl::NcclParts nccl_parts(const Found& found, int device, const LaneWorld& worl
   parts.algorithm = algorithm_of(world.config->nccl_algorithm);
   parts.registration = world.config->nccl_registration;
   parts.check_peers = world.check_peers;
-  parts.before_abort = [stop = found.stop] { stop->set(); };
+  parts.before_abort = [given_up = found.given_up] { given_up->set(); };
   parts.timeout = world.config->timeout;
   parts.log = *world.logger;
   parts.kernels = found.devices.kernels;
@@ -211,7 +211,7 @@ std::unique_ptr<device::Lane> make_lane(const FindDevices& find, int device, con
   parts.route = reach.route;
   parts.shares = std::move(reach.shares);
   parts.gives_turns = world.placement->rank == 0;
-  parts.stop = found.stop;
+  parts.given_up = found.given_up;
   return std::make_unique<device::Lane>(std::move(parts));
 }
 

@@ -17,13 +17,13 @@ TEST(Identity, IsNameMemoryAndAddress) {
   EXPECT_EQ(identity.name, "Simulated device");
   EXPECT_EQ(identity.memory, std::size_t{3} << 30);
   EXPECT_EQ(identity.address, "0000:02:00.0");
-  EXPECT_EQ(identity.number, "");
+  EXPECT_EQ(identity.uuid, "");
   EXPECT_THROW((void)identity_of(runtime_of(device), 2), BackendError);
 }
 
 TEST(Identity, HasAUuidWhereTheRuntimeDoes) {
   const test::SimulatedDevice device({.devices = 2, .uuids = true});
-  EXPECT_EQ(identity_of(runtime_of(device), 1).number, "00000000000000000000000000000002");
+  EXPECT_EQ(identity_of(runtime_of(device), 1).uuid, "00000000000000000000000000000002");
 }
 
 TEST(Link, IsWhatTheRuntimeSaysOfThePair) {

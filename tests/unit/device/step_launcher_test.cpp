@@ -41,10 +41,10 @@ class Steps : public testing::Test {
     kolo::test::add_kolo_kernels(device);
     make_launcher(nullptr);
   }
-  void make_launcher(std::shared_ptr<cuda::HostWord> stop) {
+  void make_launcher(std::shared_ptr<cuda::HostWord> given_up) {
     launcher.reset();
     LaneParts parts;
-    parts.stop = std::move(stop);
+    parts.given_up = std::move(given_up);
     parts.runtime = runtime;
     parts.kernels = std::make_shared<cuda::KernelImage>(runtime, "stands for device code");
     lane = std::make_unique<Lane>(std::move(parts));
@@ -147,8 +147,8 @@ TEST_F(Steps, TheDeviceLeavesOutAStepWhoseNumberIsNotZero) {
 
 // It comes to the step after the collectives that it is behind were aborted.
 TEST_F(Steps, TheDeviceLeavesOutWhatIsBehindAnAbort) {
-  const auto stop = std::make_shared<cuda::HostWord>(runtime, 0);
-  make_launcher(stop);
+  const auto given_up = std::make_shared<cuda::HostWord>(runtime, 0);
+  make_launcher(given_up);
   const auto a = tensor(1), b = tensor(1), first = tensor(0), second = tensor(0), gradient = tensor(4);
   const auto launch = [&] {
     launcher->launch({0, std::vector{plain(gradient, a)}}, SgdTerms{0.25}, stream.view());
@@ -160,7 +160,7 @@ TEST_F(Steps, TheDeviceLeavesOutWhatIsBehindAnAbort) {
   EXPECT_NEAR(value_of(b), 0.5F, 1e-5);
   const float before = value_of(b);
   launch();
-  stop->set();
+  given_up->set();
   EXPECT_EQ(value_of(a), 0);
   EXPECT_EQ(value_of(b), before);
   EXPECT_TRUE(device.violations().empty());

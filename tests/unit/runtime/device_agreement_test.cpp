@@ -41,7 +41,7 @@ TEST(DeviceAgreement, TextsSurvive) {
   facts.host_number = 7;
   facts.name = "A device";
   facts.memory = std::size_t{80} << 30;
-  facts.number = "0123456789abcdef";
+  facts.uuid = "0123456789abcdef";
   facts.reduction = DeviceReduction::host;
   facts.no_nccl = std::string(10'000, 'x');
   const DeviceFacts same = decode(encode(facts));
@@ -50,7 +50,7 @@ TEST(DeviceAgreement, TextsSurvive) {
   EXPECT_EQ(same.device, "0000:01:00.0");
   EXPECT_TRUE(same.shares);
   EXPECT_EQ(same.host_number, 7);
-  EXPECT_EQ(same.number, "0123456789abcdef");
+  EXPECT_EQ(same.uuid, "0123456789abcdef");
   EXPECT_EQ(same.name, "A device");
   EXPECT_EQ(same.memory, std::size_t{80} << 30);
   EXPECT_EQ(same.reduction, DeviceReduction::host);
@@ -95,9 +95,9 @@ TEST(DeviceAgreement, HostsOfOneNameHaveDevicesOfTheirOwn) {
 // As containers of one machine are.
 TEST(DeviceAgreement, OneDeviceIsFoundWhateverItsHostIsCalled) {
   auto ranks = facts_of(4);
-  for (auto& each : ranks) each.number = each.host + each.device;
+  for (auto& each : ranks) each.uuid = each.host + each.device;
   EXPECT_NO_THROW((void)agree_on_devices(ranks));
-  ranks[2].number = ranks[0].number;
+  ranks[2].uuid = ranks[0].uuid;
   EXPECT_THAT(error_of<UsageError>(ranks), HasSubstr("ranks 0 and 2 are both on device 0000:00:00.0 of host1"));
 }
 
