@@ -43,7 +43,8 @@ struct Config {
   std::size_t bucket_bytes = 0;
   // Cap of the last bucket of a plan, which cannot overlap with anything: keep it short.
   std::size_t last_bucket_bytes = std::size_t{1} << 20;
-  // How long any wait for peers may take before it is an error.
+  // How long any wait for peers may take before it is an error. Making a Context may take five minutes, whatever this
+  // says.
   std::chrono::milliseconds timeout{std::chrono::seconds(600)};
   // How long before a stall is reported as a warning that names tensors and missing ranks. 0: never.
   std::chrono::milliseconds stall_warning{std::chrono::seconds(60)};

@@ -76,7 +76,8 @@ class Context {
   // told. Local; at once where nothing is in flight, as on the CPU. At most about Config::timeout.
   void wait_for_devices() { engine().wait_for_devices(); }
 
-  // Ends the engine. Work still pending fails with UsageError. Waits for the other ranks at most config().timeout.
+  // Ends the engine. Work still pending fails with UsageError. Completes what all ranks have listed, and waits for the
+  // devices, each for config().timeout and at most 30 s; then says goodbye, for which it has 2 s.
   void shutdown();
 
   struct Parts;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kolo/engine_lifetime.h"
 #include "kolo/gradient_reducer.h"
 #include "kolo/images.h"
 #include "kolo/optimizer_step.h"
@@ -36,12 +37,12 @@ struct Request {
   std::shared_ptr<const void> keep;  // whatever owns input and output; let go when the Work is done
 };
 
-// Thread-safe. One per Context; made and ended by it.
+// Thread-safe. One per Context; made and ended by it. What it makes (reducers, launchers) must not be used once it has
+// gone, and may still be destroyed; memory of theirs is then lost.
 class Engine {
  public:
   virtual ~Engine() = default;
-  // Expires with the engine.
-  [[nodiscard]] virtual std::weak_ptr<const void> watch() const noexcept = 0;
+  [[nodiscard]] virtual EngineLifetime lifetime() const noexcept = 0;
   // How many ranks it serves.
   [[nodiscard]] virtual int size() const noexcept = 0;
   // Throws UsageError at once for a name that is already pending here, or a malformed request; rethrows the fatal
@@ -50,10 +51,9 @@ class Engine {
   // Moves whatever can move, without blocking; returns false when another thread is already doing so.
   virtual bool progress() = 0;
   // Collective over all ranks; compares the tables by hash first: MismatchError on every rank with the first
-  // difference. The reducer must be destroyed before the Context is shut down.
+  // difference.
   virtual std::unique_ptr<GradientReducer> make_reducer(std::vector<GradientInfo> table, ReducerOptions options) = 0;
-  // Optimizer steps on the device of this rank's gradients. Null where no reducer has needed a device yet. Must be
-  // destroyed before the Context is shut down.
+  // Optimizer steps on the device of this rank's gradients. Null where no reducer has needed a device yet.
   virtual std::unique_ptr<StepLauncher> make_step_launcher() = 0;
   // Whether kolo's kernels can be launched on that device: not before make_step_launcher() would be for it, nor in a
   // build without device code. Thread-safe, and takes no lock.

@@ -54,7 +54,7 @@ struct StepBatch {
   const float* skip = nullptr;
 };
 
-// A number on a device that the host learns later. Waits for nothing, also when it goes.
+// A number on a device that the host learns later, by polling: neither looking nor destroying it waits for the device.
 class LateValue {
  public:
   virtual ~LateValue() = default;
@@ -76,7 +76,8 @@ class StepLauncher {
   virtual void launch(const StepBatch& batch, const AdamwTerms& terms, Stream stream) = 0;
   // `flag`, in the device's memory, becomes 1.0 if a gradient of the batch is infinite or no number; else it stays.
   virtual void find_nonfinite(const StepBatch& batch, float* flag, Stream stream) = 0;
-  // What is at `value`, in the device's memory, when the device has come to here in `stream`. Goes before this.
+  // What is at `value`, in the device's memory, when the device has come to here in `stream`. Must be
+  // destroyed before this launcher.
   [[nodiscard]] virtual std::unique_ptr<LateValue> read(const float* value, Stream stream) = 0;
 };
 

@@ -9,7 +9,7 @@ namespace kolo::base {
 namespace {
 
 // The C library lets nobody read the environment while another thread changes it, and there is one environment a
-// process: so there is one lock.
+// process: so there is one lock. It orders what kolo does; other libraries ask without it.
 std::mutex& environment_lock() {
   static std::mutex lock;
   return lock;

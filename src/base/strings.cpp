@@ -48,6 +48,15 @@ std::string counted(std::size_t number, std::string_view noun) {
   return std::to_string(number) + " " + std::string(noun) + (number == 1 ? "" : "s");
 }
 
+std::string ranks_text(std::span<const Rank> ranks) {
+  constexpr std::size_t kMost = 16;
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  const std::size_t shown = std::min(ranks.size(), kMost);
+  for (std::size_t i = 0; i < shown; ++i) text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+  if (shown < ranks.size()) text += " and " + std::to_string(ranks.size() - shown) + " more";
+  return text;
+}
+
 std::string to_upper(std::string_view text) {
   std::string upper(text);
   for (char& c : upper) {

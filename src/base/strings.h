@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "kolo/types.h"
+
 namespace kolo::base {
 
 [[nodiscard]] std::string join(std::span<const std::string_view> parts, std::string_view separator);
@@ -22,6 +24,8 @@ requires std::same_as<typename Strings::value_type, std::string>
 [[nodiscard]] std::string_view nearest(std::string_view text, std::span<const std::string_view> candidates);
 // "1 rank", "2 ranks".
 [[nodiscard]] std::string counted(std::size_t number, std::string_view noun);
+// "rank 3", "ranks 0, 2"; of more than 16 the first ones, "and 9 more".
+[[nodiscard]] std::string ranks_text(std::span<const Rank> ranks);
 [[nodiscard]] std::string to_upper(std::string_view text);
 
 }  // namespace kolo::base

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/deadline.h"
+#include "base/strings.h"
 #include "kolo/error.h"
 
 namespace kolo::cluster {
@@ -43,7 +44,7 @@ class InprocGather {
       if (deadline.passed()) {
         const auto missing = missing_ranks();
         take_back(rank);
-        throw TimeoutError(missing, what + ": still waiting for " + text(missing));
+        throw TimeoutError(missing, what + ": still waiting for " + base::ranks_text(missing));
       }
       if (!while_waiting) {
         changed_.wait_for(lock, deadline.left());
@@ -114,12 +115,6 @@ class InprocGather {
       if (!values_[r]) missing.push_back(static_cast<Rank>(r));
     }
     return missing;
-  }
-
-  [[nodiscard]] static std::string text(const std::vector<Rank>& ranks) {
-    std::string words = ranks.size() == 1 ? "rank" : "ranks";
-    for (const Rank rank : ranks) words += " " + std::to_string(rank);
-    return words;
   }
 
   std::mutex mutex_;

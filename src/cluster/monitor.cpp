@@ -8,6 +8,7 @@
 
 #include "base/deadline.h"
 #include "base/start_thread.h"
+#include "base/strings.h"
 #include "kolo/error.h"
 
 namespace kolo::cluster {
@@ -49,12 +50,6 @@ std::chrono::milliseconds absence_of(std::chrono::milliseconds silence) {
   return silence.count() == 0 ? 2000ms : std::clamp<std::chrono::milliseconds>(silence / 4, 25ms, 2000ms);
 }
 
-std::string text_of(const std::vector<Rank>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank" : "ranks";
-  for (const Rank rank : ranks) text += ' ' + std::to_string(rank);
-  return text;
-}
-
 }  // namespace
 
 Monitor::Monitor(MonitorParts parts, std::chrono::milliseconds timeout)
@@ -89,7 +84,7 @@ void Monitor::wait_for_neighbours(std::chrono::milliseconds timeout) {
   if (broken()) liveness_.require_whole();
   if (!in_time) {
     throw TimeoutError(neighbours_, "the monitor of rank " + std::to_string(self()) + " has no connection to all of " +
-                                        text_of(neighbours_) +
+                                        base::ranks_text(neighbours_) +
                                         " (KOLO_INTERFACE chooses the network, KOLO_MONITOR=off does without)");
   }
 }
@@ -138,7 +133,8 @@ Agreement Monitor::survivors(std::chrono::milliseconds timeout, std::optional<Ra
     return !outside_.ended.empty() || (looks_ >= look && !outside_.in_doubt && outside_.fate != Fate::agreeing);
   };
   if (!told_.wait_for(lock, timeout, ready)) {
-    throw TimeoutError(outside_.awaited, "agreeing on the survivors: no answer from " + text_of(outside_.awaited));
+    throw TimeoutError(outside_.awaited,
+                       "agreeing on the survivors: no answer from " + base::ranks_text(outside_.awaited));
   }
   if (outside_.out()) throw_fate();
   return outside_.agreement;
@@ -155,7 +151,7 @@ void Monitor::gather(const Agreement& agreement, std::chrono::milliseconds timeo
            gone_from(outside_.left);
   };
   if (!told_.wait_for(lock, timeout, over)) {
-    throw TimeoutError({}, "not all of " + text_of(agreement.members) + " have come to begin anew");
+    throw TimeoutError({}, "not all of " + base::ranks_text(agreement.members) + " have come to begin anew");
   }
   if (outside_.out()) throw_fate();
   const bool all_came = outside_.together >= agreement.epoch;
@@ -164,7 +160,8 @@ void Monitor::gather(const Agreement& agreement, std::chrono::milliseconds timeo
   lock.unlock();
   require_members(agreement);
   if (!all_came && !left.empty()) {
-    throw PeerLostError(left.front(), text_of(left) + " shut down while the survivors began anew: begin again");
+    throw PeerLostError(left.front(),
+                        base::ranks_text(left) + " shut down while the survivors began anew: begin again");
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/deadline.h"
 #include "base/first_failure.h"
+#include "base/strings.h"
 #include "kolo/error.h"
 
 namespace kolo {
@@ -15,10 +16,7 @@ constexpr std::chrono::microseconds kShortestNap{30};
 constexpr std::chrono::microseconds kLongestNap{1000};
 
 std::string names_of(const std::vector<Rank>& ranks) {
-  if (ranks.empty()) return "nobody in particular";
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
-  return text;
+  return ranks.empty() ? "nobody in particular" : base::ranks_text(ranks);
 }
 
 }  // namespace

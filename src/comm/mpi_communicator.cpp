@@ -219,10 +219,12 @@ class MpiCommunicator final : public Communicator {
     std::vector<int> offsets(counts.size());
     std::exclusive_scan(counts.begin(), counts.end(), offsets.begin(), 0);
     const auto self = static_cast<std::size_t>(rank());
-    const bool in_place = options.input == options.output + offsets[self];
+    // MPI has all ranks gather in place, or none.
+    std::byte* const mine = options.output + offsets[self];
+    if (counts[self] != 0 && options.input != mine) std::memcpy(mine, options.input, options.counts[self]);
     const MpiTurn turn;
-    check_mpi(MPI_Allgatherv(in_place ? MPI_IN_PLACE : options.input, counts[self], MPI_BYTE, options.output,
-                             counts.data(), offsets.data(), MPI_BYTE, comm_.get()),
+    check_mpi(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, options.output, counts.data(), offsets.data(),
+                             MPI_BYTE, comm_.get()),
               "MPI_Allgatherv");
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "kernels/adamw.h"
 #include "kernels/find_nonfinite.h"
@@ -34,7 +35,7 @@ class DeviceStepLauncher::Reading final : public LateValue {
     if (seen_) {
       launcher_.spare_.push_back(std::move(memory_));
     } else {
-      launcher_.retire_(std::move(memory_), stream_);
+      launcher_.retire(std::move(memory_), stream_);
     }
   }
   Reading(const Reading&) = delete;
@@ -61,9 +62,17 @@ DeviceStepLauncher::~DeviceStepLauncher() {
 
 void DeviceStepLauncher::let_go(Table& table) noexcept {
   if (table.table == nullptr) return;
-  retire_(std::move(table.table), table.user);
+  retire(std::move(table.table), table.user);
   table.table = nullptr;
-  if (lane_.given_up() != nullptr) retire_(lane_.given_up(), table.user);  // its launches read that too
+  if (given_up_ != nullptr) retire(given_up_, table.user);  // its launches read that too
+}
+
+void DeviceStepLauncher::retire(std::shared_ptr<void> memory, Stream user) noexcept {
+  if (lifetime_.is_over()) {  // nobody is left to ask whether the device has passed it
+    static_cast<void>(new (std::nothrow) std::shared_ptr(std::move(memory)));
+  } else {
+    retire_(std::move(memory), user);
+  }
 }
 
 void DeviceStepLauncher::fit(Table& table, const StepBatch& batch, std::size_t columns) {
@@ -94,7 +103,7 @@ kernels::UpdateLaunch DeviceStepLauncher::prepare(const StepBatch& batch, std::s
       table.addresses.push_back(tensor.gradient == nullptr ? nullptr : address_of(tensor, column));
     }
   }
-  const kernels::Leave leave{batch.skip, lane_.given_up() == nullptr ? nullptr : lane_.given_up()->address()};
+  const kernels::Leave leave{batch.skip, given_up_ == nullptr ? nullptr : given_up_->address()};
   return {lane_.kernels(), *table.table, table.addresses, batch.gradient_scale, stream, leave};
 }
 
@@ -112,7 +121,10 @@ void DeviceStepLauncher::find_nonfinite(const StepBatch& batch, float* flag, Str
 
 std::unique_ptr<LateValue> DeviceStepLauncher::read(const float* value, Stream stream) {
   const cuda::DeviceGuard guard(*lane_.runtime(), lane_.device());
-  if (spare_.empty()) spare_.push_back(std::make_shared<ReadMemory>(lane_));
+  if (spare_.empty()) {
+    spare_.reserve(++reads_made_);  // so that giving one back allocates nothing
+    spare_.push_back(std::make_shared<ReadMemory>(lane_));
+  }
   auto memory = std::move(spare_.back());
   spare_.pop_back();
   cuda::copy(*lane_.runtime(), memory->host.data().data(), value, sizeof(float), stream);

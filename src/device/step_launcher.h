@@ -9,6 +9,7 @@
 #include "cuda/memory.h"
 #include "device/lane.h"
 #include "kernels/update_launch.h"
+#include "kolo/engine_lifetime.h"
 #include "kolo/optimizer_step.h"
 
 namespace kolo::device {
@@ -18,8 +19,9 @@ using Retire = std::function<void(std::shared_ptr<void> memory, Stream user)>;
 
 class DeviceStepLauncher final : public StepLauncher {
  public:
-  // Goes before the lane.
-  DeviceStepLauncher(Lane& lane, Retire retire) : lane_(lane), retire_(std::move(retire)) {}
+  // Is used only within `lifetime`, which ends before the lane.
+  DeviceStepLauncher(Lane& lane, EngineLifetime lifetime, Retire retire)
+      : lane_(lane), lifetime_(std::move(lifetime)), given_up_(lane.given_up()), retire_(std::move(retire)) {}
   ~DeviceStepLauncher() override;
   DeviceStepLauncher(const DeviceStepLauncher&) = delete;
   DeviceStepLauncher& operator=(const DeviceStepLauncher&) = delete;
@@ -42,6 +44,7 @@ class DeviceStepLauncher final : public StepLauncher {
   [[nodiscard]] kernels::UpdateLaunch prepare(const StepBatch& batch, std::size_t columns, Stream stream);
   void fit(Table& table, const StepBatch& batch, std::size_t columns);
   void let_go(Table& table) noexcept;
+  void retire(std::shared_ptr<void> memory, Stream user) noexcept;
 
   // Of a read: made once for each that is under way at a time, because to release page-locked memory is to wait for the
   // device.
@@ -54,8 +57,11 @@ class DeviceStepLauncher final : public StepLauncher {
   class Reading;
 
   Lane& lane_;
+  EngineLifetime lifetime_;
+  std::shared_ptr<cuda::HostWord> given_up_;
   Retire retire_;
   std::vector<std::shared_ptr<ReadMemory>> spare_;
+  std::size_t reads_made_ = 0;
   std::map<std::pair<std::size_t, bool>, Table> tables_;  // by place, and whether it is for checks
 };
 

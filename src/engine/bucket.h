@@ -38,7 +38,7 @@ struct Reduction {
 struct Stamp {
   std::uint64_t generation = 0;
   std::uint64_t round = 0;
-  std::string_view note;  // see GradientReducer::note()
+  std::string_view note = {};  // see GradientReducer::note()
   [[nodiscard]] std::uint64_t word() const noexcept;
 };
 

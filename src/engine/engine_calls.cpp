@@ -12,8 +12,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/strings.h"
 #include "engine/engine_impl.h"
-#include "engine/signature.h"
 #include "kolo/error.h"
 
 namespace kolo::engine {
@@ -113,8 +113,8 @@ void EngineImpl::end_overtaken(std::uint64_t number) {
 // Progress lock held.
 void EngineImpl::end_overtaken(const Fatal& failure) {
   Fatal fatal{FatalKind::failed, failure.ranks, {}};
-  fatal.text = failure.text + " (rank " + std::to_string(rank()) + " had gone on to what " + ranks_text(failure.ranks) +
-               " does not come to, so the group has ended)";
+  fatal.text = failure.text + " (rank " + std::to_string(rank()) + " had gone on to what " +
+               base::ranks_text(failure.ranks) + " does not come to, so the group has ended)";
   fatal.calls = failure.calls;
   negotiation_.end(fatal, rank());
 }

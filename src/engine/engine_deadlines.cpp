@@ -8,8 +8,8 @@
 #include <chrono>
 
 #include "base/first_failure.h"
+#include "base/strings.h"
 #include "engine/engine_impl.h"
-#include "engine/signature.h"
 #include "kolo/error.h"
 
 namespace kolo::engine {
@@ -27,12 +27,12 @@ std::string milliseconds_text(Clock::duration duration) {
 
 std::string who_has_not_submitted(const std::vector<Rank>& missing) {
   if (missing.empty()) return "here and below everyone has submitted it; rank 0 has not answered";
-  return "not submitted by " + ranks_text(missing);
+  return "not submitted by " + base::ranks_text(missing);
 }
 
 }  // namespace
 
-void EngineImpl::watch() {
+void EngineImpl::check_deadlines() {
   const std::unique_lock lock(progress_lock_, std::try_to_lock);
   if (!lock.owns_lock()) return;
   const auto now = Clock::now();
@@ -112,7 +112,7 @@ void EngineImpl::watch_executing(Clock::time_point now) {
   if (!oldest || now - *oldest <= parts_.config->timeout) return;
   const auto missing = executor_.waiting_for();
   throw TimeoutError(missing, "rank " + std::to_string(rank()) + ": an operation was started and has not ended after " +
-                                  milliseconds_text(now - *oldest) + ", waiting for " + ranks_text(missing));
+                                  milliseconds_text(now - *oldest) + ", waiting for " + base::ranks_text(missing));
 }
 
 // A plan is listed and has no turn: some rank has not come to it, or this one has not enqueued what is before it.
@@ -120,7 +120,7 @@ void EngineImpl::watch_plan(Clock::time_point now) {
   if (!plan_turn_ || !plan_turn_->under_way() || now - plan_since_ <= parts_.config->timeout) return;
   auto missing = plan_turn_->waiting_for();
   const std::string why = missing.empty() ? "a bucket that is reduced before it has not been enqueued here"
-                                          : "waiting for " + ranks_text(missing);
+                                          : "waiting for " + base::ranks_text(missing);
   if (missing.empty()) missing.push_back(rank());
   throw TimeoutError(missing, "rank " + std::to_string(rank()) + ": a new plan for gradients on devices has waited " +
                                   milliseconds_text(now - plan_since_) + " for its turn: " + why);
@@ -143,11 +143,11 @@ Awaited EngineImpl::whom_for(const std::string& name) {
   const std::scoped_lock lock(progress_lock_);
   if (executor_.running(name)) {
     const auto ranks = executor_.waiting_for();
-    return {ranks, "it is being executed, waiting for " + ranks_text(ranks)};
+    return {ranks, "it is being executed, waiting for " + base::ranks_text(ranks)};
   }
   const auto missing = negotiation_.missing(name);
   if (missing.size() < 2) return {missing, who_has_not_submitted(missing)};
-  return {missing, "not submitted by at least one of " + ranks_text(missing)};
+  return {missing, "not submitted by at least one of " + base::ranks_text(missing)};
 }
 
 }  // namespace kolo::engine

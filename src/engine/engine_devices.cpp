@@ -72,7 +72,7 @@ std::unique_ptr<StepLauncher> EngineImpl::make_step_launcher() {
   const std::scoped_lock lock(progress_lock_);
   if (lane_ == nullptr) return nullptr;
   return std::make_unique<device::DeviceStepLauncher>(
-      *lane_, [this](std::shared_ptr<void> memory, Stream user) { retire(std::move(memory), user); });
+      *lane_, lifetime(), [this](std::shared_ptr<void> memory, Stream user) { retire(std::move(memory), user); });
 }
 
 bool EngineImpl::has_kernels(int device) const noexcept {

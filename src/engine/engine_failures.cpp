@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "base/first_failure.h"
+#include "base/strings.h"
 #include "engine/engine_impl.h"
 #include "engine/message_check.h"
-#include "engine/signature.h"
 #include "kolo/error.h"
 
 namespace kolo::engine {
@@ -239,7 +239,7 @@ std::exception_ptr EngineImpl::to_exception(const Fatal& fatal, std::uint64_t fa
     case FatalKind::timeout:
       return std::make_exception_ptr(TimeoutError(fatal.ranks, fatal.text));
     case FatalKind::failed: {
-      const auto text = "training code failed on " + ranks_text(fatal.ranks) + ": " + fatal.text;
+      const auto text = "training code failed on " + base::ranks_text(fatal.ranks) + ": " + fatal.text;
       return std::make_exception_ptr(PeerFailedError(fatal.ranks, text, failure));
     }
     case FatalKind::backend:

@@ -29,6 +29,9 @@ constexpr int kLooksFarAway = 20;  // a look costs a system call there
 constexpr auto kHeartbeat = 50ms;  // of an idle coordinator: 20 looks a second cost nothing that can be measured
 constexpr auto kLinger = 50us;     // a burst of requests is listed together, if nobody waits for the first
 constexpr int kYields = 64;
+constexpr int kLooksADeadline = 64;
+constexpr auto kCompletion = 30s;  // how long a leaving rank stays for what was listed before
+constexpr auto kLastOnes = 30s;    // for threads whose wait has ended to come out of it
 
 // None: more than can be counted.
 std::optional<std::size_t> bytes_of(DType dtype, const std::vector<std::int64_t>& sizes) {
@@ -98,14 +101,14 @@ void pause() {
 #endif
 }
 
-}  // namespace
-
 // Cores this process may use; launchers bind ranks to fewer than there are.
-unsigned EngineImpl::cores() {
+unsigned cores() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) != 0) return std::max(1U, std::thread::hardware_concurrency());
   return static_cast<unsigned>(CPU_COUNT(&set));
 }
+
+}  // namespace
 
 std::shared_ptr<EngineImpl> EngineImpl::make(EngineParts parts) {
   auto engine = std::make_shared<EngineImpl>(std::move(parts));
@@ -129,7 +132,12 @@ EngineImpl::EngineImpl(EngineParts parts)
   }
 }
 
-EngineImpl::~EngineImpl() { stop(); }
+EngineImpl::~EngineImpl() {
+  stop();
+  static_cast<void>(end_lease());
+}
+
+bool EngineImpl::end_lease() { return lease_.end(kLastOnes); }
 
 void EngineImpl::start_coordinator() {
   const auto mode = parts_.config->coordinator;
@@ -145,7 +153,7 @@ void EngineImpl::start_coordinator() {
   if (parts_.heartbeat) {
     coordinator.heartbeat = [this] {
       try_advance(Visitor::coordinator);
-      watch();
+      check_deadlines();
     };
   }
   // Without cores to spare it looks once a patrol; otherwise it stays until nothing is pending.
@@ -205,7 +213,7 @@ Work EngineImpl::enqueue(Submission submission) {
   submission.since = submitted_at;
   // A round's turn may wait for the deadline, and then again for the other ranks' memory.
   const auto patience = parts_.config->timeout * (submission.when_listed ? 2 : 1) + kWorkGrace;
-  submission.pending.work = std::make_shared<WorkState>(name, weak_from_this(), patience);
+  submission.pending.work = std::make_shared<WorkState>(name, lease_.offer(), patience);
   Work work(submission.pending.work);
   // Idle so far: what was announced in the meantime does not concern this submission. At the end: there may be a worse
   // one by now than the one that is known.
@@ -291,7 +299,7 @@ std::unique_ptr<GradientReducer> EngineImpl::make_reducer(std::vector<GradientIn
     need_lane(device);
     rounds->use_lane();
   }
-  return std::make_unique<ReducerHandle>(*this, std::move(rounds));
+  return std::make_unique<ReducerHandle>(*this, lifetime(), std::move(rounds));
 }
 
 void EngineImpl::orphan(std::unique_ptr<GradientRounds> rounds) noexcept {
@@ -378,23 +386,23 @@ bool EngineImpl::drive(Visitor visitor, const std::function<bool()>& done, std::
     waiters_.fetch_add(1);
   }
   for (int idle = 0; !may_go();) {
-    ++looks;
+    if (++looks % kLooksADeadline == 0 && deadline.passed()) {
+      in_time = done();
+      break;
+    }
     if (try_advance(visitor)) {
       idle = 0;
       length = kShortNap;
       continue;
     }
-    if (++idle < spins) {
+    idle = std::min(idle + 1, spins + yields);
+    if (idle < spins) {
       pause();
     } else if (idle < spins + yields || parts_.transport == nullptr) {
       std::this_thread::yield();
     } else {
-      watch();
+      check_deadlines();
       length = nap(visitor, length);
-    }
-    if ((idle & 63) == 0 && deadline.passed()) {
-      in_time = done();
-      break;
     }
   }
   if (waiter) {
@@ -425,30 +433,39 @@ void EngineImpl::drive_round(const std::function<bool()>& done, const std::funct
 }
 
 void EngineImpl::stop() noexcept {
-  try {
-    {
-      const std::scoped_lock lock(queue_lock_);
-      if (stopped_) return;
-      stopped_ = true;
-    }
-    if (coordinator_) coordinator_->stop();
-    lane_watch_.reset();
-    // What is listed concerns the peers too: it is completed, within the deadline.
-    const auto settled = [this] { return executing_.load() == 0; };
-    drive_until(settled, std::min<std::chrono::milliseconds>(timeout(), 30s));
-    drop_orphans();
-    const auto devices_idle = [this] {
-      const std::scoped_lock lock(progress_lock_);
-      return lane_ == nullptr || lane_->idle();
-    };
-    drive_until(devices_idle, std::min<std::chrono::milliseconds>(timeout(), 30s));
-    const std::scoped_lock lock(progress_lock_);
-    leave();
-    if (parts_.shared_memory != nullptr) parts_.shared_memory->set_while_waiting({});
-  } catch (const std::exception& error) {
-    parts_.log(LogLevel::warn, std::string("while shutting down: ") + error.what());
+  {
+    const std::scoped_lock lock(queue_lock_);
+    if (std::exchange(stopped_, true)) return;
   }
+  const auto whatever_it_throws = [this](const auto& act) {
+    try {
+      act();
+    } catch (const std::exception& error) {
+      parts_.log(LogLevel::warn, std::string("while shutting down: ") + error.what());
+    }
+  };
+  if (coordinator_) coordinator_->stop();
+  lane_watch_.reset();
+  whatever_it_throws([this] { complete_listed(); });
+  const std::scoped_lock lock(progress_lock_);
+  const auto unfinished = std::make_exception_ptr(
+      UsageError("still pending when rank " + std::to_string(rank()) + " shut down its Context"));
+  whatever_it_throws([&] { say_goodbye(unfinished); });
+  executor_.fail_from(0, unfinished);  // what peers that are gone kept from ending
+  if (parts_.shared_memory != nullptr) parts_.shared_memory->set_while_waiting({});
   unsent_.store(false);  // what is left, nobody waits for
+}
+
+// What is listed concerns the peers too.
+void EngineImpl::complete_listed() {
+  const auto longest = std::min<std::chrono::milliseconds>(timeout(), kCompletion);
+  drive_until([this] { return executing_.load() == 0; }, longest);
+  drop_orphans();
+  const auto devices_idle = [this] {
+    const std::scoped_lock lock(progress_lock_);
+    return lane_ == nullptr || lane_->idle();
+  };
+  drive_until(devices_idle, longest);
 }
 
 }  // namespace kolo::engine

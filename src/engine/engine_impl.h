@@ -26,6 +26,7 @@
 #include "engine/failures.h"
 #include "engine/gradient_rounds.h"
 #include "engine/heartbeat.h"
+#include "engine/lease.h"
 #include "engine/named_executor.h"
 #include "engine/negotiation.h"
 #include "engine/round_history.h"
@@ -37,17 +38,13 @@
 
 namespace kolo::engine {
 
-class EngineImpl final : public Engine,
-                         public Driver,
-                         public RoundHost,
-                         private NegotiationHost,
-                         public std::enable_shared_from_this<EngineImpl> {  // Works hold weak references
+class EngineImpl final : public Engine, public Driver, public RoundHost, private NegotiationHost {
  public:
   static std::shared_ptr<EngineImpl> make(EngineParts parts);
   explicit EngineImpl(EngineParts parts);
   ~EngineImpl() override;
 
-  [[nodiscard]] std::weak_ptr<const void> watch() const noexcept override { return weak_from_this(); }
+  [[nodiscard]] EngineLifetime lifetime() const noexcept override { return EngineLifetime(lease_.offer()); }
   [[nodiscard]] int size() const noexcept override { return parts_.placement.size; }
   Work submit(Request request) override;
   bool progress() override;
@@ -60,7 +57,8 @@ class EngineImpl final : public Engine,
   void fail_round(const std::exception& error) noexcept override;
   // Ends: what is listed is completed, what is pending fails, neighbours are told. Idempotent. Never throws.
   void stop() noexcept;
-
+  // After stop(): whether nobody waits in it any more, so that it may go, and what it borrows.
+  [[nodiscard]] bool end_lease();
   bool drive_until(const std::function<bool()>& done, std::chrono::milliseconds timeout) override;
   [[nodiscard]] Awaited whom_for(const std::string& name) override;
   void told(const std::exception_ptr& error) override;
@@ -108,8 +106,8 @@ class EngineImpl final : public Engine,
   bool drive(Visitor visitor, const std::function<bool()>& done, std::chrono::milliseconds timeout);
   [[nodiscard]] bool requests_settled() const;
   void start_coordinator();
+  void complete_listed();
   [[nodiscard]] bool pending() const noexcept;
-  [[nodiscard]] static unsigned cores();
   void need_lane(int device);
   void watch_lane_between_calls() noexcept;
   [[nodiscard]] GradientRounds* expected_reducer(bool among_open = false);
@@ -135,7 +133,7 @@ class EngineImpl final : public Engine,
   [[nodiscard]] std::exception_ptr to_exception(const Fatal& fatal, std::uint64_t failure = 0) const;
   void release(const std::string& name);
   void fail(Pending& pending, const std::exception_ptr& error);
-  void watch();
+  void check_deadlines();
   [[nodiscard]] std::chrono::microseconds nap(Visitor visitor, std::chrono::microseconds length);
 
   // Progress lock held. Allocating waits for the other ranks: only where a thread waits anyway.
@@ -172,7 +170,7 @@ class EngineImpl final : public Engine,
   bool poison_by(const std::exception_ptr& error);
   // Ended by a rank that has left in order, and nothing else has happened: what it had taken part in completes.
   [[nodiscard]] bool completing() const noexcept { return farewell_.has_value() && !cut_off_; }
-  void leave();
+  void say_goodbye(const std::exception_ptr& unfinished);
   void watch_submission(const std::string& name, Submission& submission, std::chrono::steady_clock::time_point now);
   void watch_submitted(std::chrono::steady_clock::time_point now);
   void watch_awaited(std::chrono::steady_clock::time_point now);
@@ -181,21 +179,20 @@ class EngineImpl final : public Engine,
   [[nodiscard]] std::chrono::milliseconds report_after() const;
 
   EngineParts parts_;
+  Lease lease_{*this};   // Works have an offer of it
   std::string failing_;  // why this rank ends a round; peers hear of it also if they do not come to that round
   std::atomic<std::chrono::milliseconds> round_timeout_;
 
   std::mutex queue_lock_;
-  std::vector<Submission> queue_;  // guarded by queue_lock_
-  std::set<std::string> names_;    // pending here; guarded by queue_lock_
-  std::exception_ptr fatal_;       // guarded by queue_lock_
-  std::optional<Rank> lost_rank_;  // guarded by queue_lock_
-  bool stopped_ = false;           // guarded by queue_lock_
-  RoundHistory history_;           // guarded by queue_lock_
-  FailurePlaces places_;           // guarded by queue_lock_
-  std::deque<std::string> told_;   // errors of peers that the program has had; guarded by queue_lock_
-  // Why the training code of this rank has failed, while the program has asked for nothing since; guarded by
-  // queue_lock_.
-  std::optional<std::string> own_failure_;
+  std::vector<Submission> queue_;           // guarded by queue_lock_
+  std::set<std::string> names_;             // pending here; guarded by queue_lock_
+  std::exception_ptr fatal_;                // guarded by queue_lock_
+  std::optional<Rank> lost_rank_;           // guarded by queue_lock_
+  bool stopped_ = false;                    // guarded by queue_lock_
+  RoundHistory history_;                    // guarded by queue_lock_
+  FailurePlaces places_;                    // guarded by queue_lock_
+  std::deque<std::string> told_;            // errors of peers that the program has had; guarded by queue_lock_
+  std::optional<std::string> own_failure_;  // of training code, nothing asked for since; guarded by queue_lock_
 
   // What is pending, for those who do not hold a lock.
   std::atomic<int> queued_{0};
@@ -225,7 +222,7 @@ class EngineImpl final : public Engine,
   std::chrono::steady_clock::time_point plan_since_;      // when it was asked for
   std::vector<GradientRounds*> rounds_;                   // registered reducers, borrowed
   std::vector<std::unique_ptr<GradientRounds>> orphans_;  // unwound by an exception that has not reached fail_round()
-  std::vector<std::shared_ptr<void>> buried_;  // memory that peers may still write to; shared with nobody any more
+  std::vector<std::shared_ptr<void>> buried_;             // memory that peers may still write to
   std::map<std::string, std::chrono::steady_clock::time_point> awaited_since_;  // until reported: what others wait for
   std::uint64_t own_failed_at_ = 0;     // epoch of this rank's last failure; 0: none, or it has not come back yet
   std::uint64_t own_failed_after_ = 0;  // so many calls

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "base/deadline.h"
+#include "base/strings.h"
 #include "engine/bucket_on_device.h"
 #include "engine/engine_impl.h"
 #include "engine/group_failure.h"
@@ -237,7 +238,7 @@ void EngineImpl::run(Listed& listed) {
     for (auto* rounds : rounds_) {
       if (std::ranges::find(item.beside, rounds->id()) != item.beside.end()) rounds->doom();
     }
-    const auto text = "training code failed on " + ranks_text(item.failed_ranks) + ": " + item.failure;
+    const auto text = "training code failed on " + base::ranks_text(item.failed_ranks) + ": " + item.failure;
     fail(first.pending, std::make_exception_ptr(PeerFailedError(item.failed_ranks, text)));
   } else if (first.when_listed) {
     run_round(first, item);
@@ -306,10 +307,8 @@ std::exception_ptr EngineImpl::current_fatal() {
   return fatal_;
 }
 
-// Progress lock held: says goodbye to the neighbours. What this rank has pending and unlisted fails here.
-void EngineImpl::leave() {
-  const auto unfinished = std::make_exception_ptr(
-      UsageError("still pending when rank " + std::to_string(rank()) + " shut down its Context"));
+// To the neighbours. What this rank has pending and unlisted fails here, with `unfinished`.
+void EngineImpl::say_goodbye(const std::exception_ptr& unfinished) {
   try {
     if (parts_.transport != nullptr) parts_.transport->check_peers();
   } catch (...) {
@@ -334,7 +333,6 @@ void EngineImpl::leave() {
   }
   const base::Deadline deadline(had_ended ? kLastWords : std::chrono::milliseconds(kGoodbye));
   while (control_ && !all_said() && !deadline.passed()) parts_.transport->wait_for_activity(100us);
-  executor_.fail_from(0, unfinished);  // what peers that are gone kept from ending
 }
 
 }  // namespace kolo::engine

@@ -4,8 +4,8 @@
 #include <chrono>
 #include <thread>
 
+#include "base/strings.h"
 #include "engine/engine_impl.h"
-#include "engine/signature.h"
 
 namespace kolo::engine {
 namespace {
@@ -62,13 +62,14 @@ Activity EngineImpl::activity(const std::string& operation) {
 // Progress lock held: at what, and for whom.
 std::string EngineImpl::waits_at() {
   if (awaited_ != nullptr) return " at " + (*awaited_)().text;
-  if (plan_turn_ && plan_turn_->under_way()) return " at a new plan, for " + ranks_text(plan_turn_->waiting_for());
-  if (executor_.oldest()) return ", an operation under way, for " + ranks_text(executor_.waiting_for());
+  if (plan_turn_ && plan_turn_->under_way())
+    return " at a new plan, for " + base::ranks_text(plan_turn_->waiting_for());
+  if (executor_.oldest()) return ", an operation under way, for " + base::ranks_text(executor_.waiting_for());
   if (submitted_.empty()) return {};
   const auto& [name, submission] =
       *std::ranges::min_element(submitted_, {}, [](const auto& row) { return row.second.since; });
   const auto missing = negotiation_.missing(name);
-  return " at '" + name + "'" + (missing.empty() ? "" : " for " + ranks_text(missing));
+  return " at '" + name + "'" + (missing.empty() ? "" : " for " + base::ranks_text(missing));
 }
 
 // Those who are known to be waited for, or, where that is nobody or only the next of a chain, everybody.

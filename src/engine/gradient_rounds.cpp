@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/strings.h"
 #include "engine/group_failure.h"
 #include "engine/message_check.h"
 #include "engine/signature.h"
@@ -218,7 +219,7 @@ Awaited GradientRounds::awaited() const {
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   std::string text = "round " + std::to_string(round_) + " of gradients/" + std::to_string(settings_.id);
-  if (!ranks.empty()) text += ": waiting for " + ranks_text(ranks);
+  if (!ranks.empty()) text += ": waiting for " + base::ranks_text(ranks);
   if (!launched_.empty()) {
     const auto& first = frozen_->plan.buckets[launched_.front()].tensors.front();
     text += " at the bucket of '" + table_[first.index].name + "'";

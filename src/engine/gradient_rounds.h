@@ -108,7 +108,6 @@ class GradientRounds final : public GradientReducer {
   void fail(const std::string& text);
   [[nodiscard]] std::uint64_t rounds_finished() const noexcept { return finished_rounds_.load(); }
   [[nodiscard]] bool busy() const noexcept { return in_flight_.load() > 0; }
-  [[nodiscard]] bool round_open() const noexcept { return round_open_.load(); }
   // A round is open here or, where it will end as failed, on another rank.
   [[nodiscard]] bool round_to_end() const noexcept { return round_open_.load() || doomed_.load(); }
   [[nodiscard]] std::size_t id() const noexcept { return settings_.id; }

@@ -2,9 +2,8 @@
 // One rank's part in matching: collects what this rank and its children's subtrees have submitted, and says what the
 // whole subtree agrees on. A function of what was put in; no time, no messages, no threads.
 //
-//   own requests ----+
-//   entries of child +--> take_ready(): entries that everyone below (and here) has submitted --> parent, or the root's
-//   list
+//   own requests ------+
+//   entries of a child +--> take_ready(): what everyone here and below has submitted --> parent, or the root's list
 #include <map>
 #include <optional>
 #include <string>

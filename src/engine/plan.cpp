@@ -4,7 +4,6 @@
 #include <map>
 #include <utility>
 
-#include "base/hash.h"
 #include "engine/message_check.h"
 
 namespace kolo::engine {
@@ -79,19 +78,6 @@ class Packer {
   std::vector<PlannedBucket> closed_;
 };
 
-std::uint64_t hash_of(const std::vector<PlannedBucket>& buckets) {
-  std::vector<std::uint64_t> words;
-  for (const auto& bucket : buckets) {
-    words.push_back(static_cast<std::uint64_t>(bucket.dtype) | (bucket.on_device ? 256U : 0U));
-    words.push_back(bucket.bytes);
-    for (const auto& tensor : bucket.tensors) {
-      words.push_back(tensor.index);
-      words.push_back(tensor.offset);
-    }
-  }
-  return base::hash64(std::as_bytes(std::span(words)));
-}
-
 }  // namespace
 
 PlanCaps caps_of(const Config& config, std::size_t bucket_bytes, bool by_network) noexcept {
@@ -109,9 +95,7 @@ Plan build_plan(const std::vector<GradientInfo>& table, const std::vector<std::u
   packer.close_all();
   for (std::size_t i = tail; i < whole.size(); ++i) packer.add(whole[i]);
   packer.close_all();
-  Plan plan{packer.take(), 0};
-  plan.hash = hash_of(plan.buckets);
-  return plan;
+  return {packer.take()};
 }
 
 }  // namespace kolo::engine

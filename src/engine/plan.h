@@ -1,6 +1,6 @@
 #pragma once
 // A plan: which gradients travel together, where they lie, and in which order the buckets go. Every rank derives the
-// same plan from the same table, order and caps; the hash says so.
+// same plan from the same table, order and caps, which all ranks have compared.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -15,6 +15,7 @@ struct PlannedTensor {
   std::uint32_t index = 0;  // in the table
   std::size_t offset = 0;   // bytes from the bucket's start, a multiple of 64
   std::size_t bytes = 0;
+  bool operator==(const PlannedTensor&) const = default;
 };
 
 struct PlannedBucket {
@@ -22,11 +23,11 @@ struct PlannedBucket {
   bool on_device = false;
   std::size_t bytes = 0;  // a multiple of 64
   std::vector<PlannedTensor> tensors;
+  bool operator==(const PlannedBucket&) const = default;
 };
 
 struct Plan {
   std::vector<PlannedBucket> buckets;  // in launch order
-  std::uint64_t hash = 0;
 };
 
 struct PlanCaps {

@@ -1,20 +1,27 @@
 #pragma once
 // What the caller holds of a reducer. When an exception takes it away, the rounds stay with the engine until the
 // exception reaches Context::run, which ends the round on all ranks: unwinding has destroyed the optimizer by then.
+// Where the engine has gone first, they are lost: they would tell it that they go.
 #include <exception>
 #include <memory>
 
 #include "engine/gradient_rounds.h"
+#include "kolo/engine_lifetime.h"
 
 namespace kolo::engine {
 
 class ReducerHandle final : public GradientReducer {
  public:
-  ReducerHandle(RoundHost& host, std::unique_ptr<GradientRounds> rounds) : host_(host), rounds_(std::move(rounds)) {}
+  ReducerHandle(RoundHost& host, EngineLifetime lifetime, std::unique_ptr<GradientRounds> rounds)
+      : host_(host), lifetime_(std::move(lifetime)), rounds_(std::move(rounds)) {}
   ReducerHandle(const ReducerHandle&) = delete;
   ReducerHandle& operator=(const ReducerHandle&) = delete;
   ~ReducerHandle() override {
-    if (std::uncaught_exceptions() > uncaught_) host_.orphan(std::move(rounds_));
+    if (lifetime_.is_over()) {
+      static_cast<void>(rounds_.release());
+    } else if (std::uncaught_exceptions() > uncaught_) {
+      host_.orphan(std::move(rounds_));
+    }
   }
 
   void contribute(std::size_t index, const void* data, Stream ready) override {
@@ -36,6 +43,7 @@ class ReducerHandle final : public GradientReducer {
 
  private:
   RoundHost& host_;
+  EngineLifetime lifetime_;
   std::unique_ptr<GradientRounds> rounds_;
   int uncaught_ = std::uncaught_exceptions();
 };

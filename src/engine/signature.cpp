@@ -123,14 +123,6 @@ std::string to_text(const std::vector<std::int64_t>& values) {
   return text + "]";
 }
 
-std::string ranks_text(const std::vector<Rank>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  const std::size_t shown = std::min<std::size_t>(ranks.size(), 16);
-  for (std::size_t i = 0; i < shown; ++i) text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
-  if (shown < ranks.size()) text += " and " + std::to_string(ranks.size() - shown) + " more";
-  return text;
-}
-
 Signature signature_of(const Request& request) {
   return {.kind = static_cast<Kind>(request.kind),
           .dtype = request.dtype,

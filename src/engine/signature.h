@@ -22,6 +22,5 @@ namespace kolo::engine {
 
 // "[3, 224]"
 [[nodiscard]] std::string to_text(const std::vector<std::int64_t>& values);
-[[nodiscard]] std::string ranks_text(const std::vector<Rank>& ranks);
 
 }  // namespace kolo::engine

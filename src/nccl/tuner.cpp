@@ -20,8 +20,8 @@ struct Wishes {
 };
 
 Wishes& wishes() {
-  static Wishes only;
-  return only;
+  static auto* const only = new Wishes;  // never destroyed: threads of NCCL's may ask while the process ends
+  return *only;
 }
 
 }  // namespace

@@ -184,14 +184,15 @@ Context::Context(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {
   if (!parts_->bootstrap->of_threads()) parts_->group = cluster::note_open_group([this] { shutdown(); });
 }
 
-// Threads that wait for a Work hold the engine, which uses what Parts own; all Works have ended when it has stopped.
+// Threads that wait for a Work are in the engine, which uses what Parts own. All Works have ended when it has stopped,
+// so they come out; what one that does not uses is kept for ever.
 Context::~Context() {
   if (parts_->inherited()) {
     static_cast<void>(parts_.release());
     return;
   }
   shutdown();
-  while (parts_->engine.use_count() > 1) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  if (!parts_->engine->end_lease()) static_cast<void>(parts_.release());
 }
 
 const Placement& Context::placement() const noexcept { return parts_->bootstrap->placement(); }

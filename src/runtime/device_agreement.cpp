@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/fields.h"
-#include "engine/signature.h"
+#include "base/strings.h"
 #include "kolo/error.h"
 #include "runtime/config_values.h"
 
@@ -65,7 +65,7 @@ std::string missing_nccl(const std::vector<DeviceFacts>& ranks) {
     const std::string& host = ranks[static_cast<std::size_t>(without.front())].host;
     const bool one_host =
         std::ranges::all_of(without, [&](Rank rank) { return ranks[static_cast<std::size_t>(rank)].host == host; });
-    text += (text.empty() ? "no NCCL on " : "; on ") + engine::ranks_text(without) + " (" + host +
+    text += (text.empty() ? "no NCCL on " : "; on ") + base::ranks_text(without) + " (" + host +
             (one_host ? "" : " and others") + "): " + reason;
   }
   return text;

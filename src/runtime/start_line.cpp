@@ -5,7 +5,6 @@
 #include <map>
 
 #include "base/strings.h"
-#include "engine/signature.h"
 
 namespace kolo::runtime {
 namespace {
@@ -57,7 +56,7 @@ std::string host_text(const std::vector<DeviceFacts>& ranks, int host_number, co
     devices.push_back(each.device);
     by_kind[each.name + ", " + gibibytes(each.memory)].push_back(each.device);
   }
-  std::string text = engine::ranks_text(here) + " on " + host + ":";
+  std::string text = base::ranks_text(here) + " on " + host + ":";
   for (const auto& [kind, addresses] : by_kind) {
     text += " " + std::to_string(addresses.size()) + " x " + kind + " (" + base::join(addresses, ", ") + "),";
   }

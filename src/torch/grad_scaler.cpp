@@ -57,6 +57,7 @@ std::vector<Gradients> gradients_of(const torch::optim::Optimizer& optimizer) {
 }  // namespace
 
 GradScaler::GradScaler(const GradScalerOptions& options, Context* context) : options_(options), context_(context) {
+  if (context != nullptr) lifetime_ = context->engine().lifetime();
   check(options);
   load({options.init_scale, 0});
 }
@@ -142,8 +143,15 @@ GradScaler::Stage& GradScaler::stage_of(torch::optim::Optimizer& optimizer) {
   return stage;
 }
 
+Context& GradScaler::context() const {
+  if (!lifetime_.is_over()) return *context_;
+  throw UsageError(
+      "the Context of this GradScaler has been destroyed: keep it for as long as the scaler, or load() the "
+      "state of before into a scaler of another Context");
+}
+
 bool GradScaler::on_any_rank(bool here) const {
-  if (context_ == nullptr || context_->size() == 1) return here;
+  if (context_ == nullptr || context().size() == 1) return here;
   return allreduce_metrics(*context_, {here ? 1.0 : 0.0}, "kolo/grad_scaler", ReduceOp::max)[0] != 0;
 }
 
@@ -196,6 +204,7 @@ OverflowVote* GradScaler::vote_of(const std::shared_ptr<torch::optim::Optimizer>
   auto* const fused = dynamic_cast<FusedOptimizer*>(optimizer.get());
   std::erase_if(votes_, [](const auto& vote) { return vote.first.expired(); });
   const auto known = votes_.find(optimizer);
+  if (context_ != nullptr) static_cast<void>(context());
   if (known != votes_.end()) {
     if (known->second != nullptr && !fused->launches_all() && !gradients_of(*optimizer).empty()) {
       throw UsageError("GradScaler: step_async() of gradients that kolo's kernels do not all take, unlike before");
@@ -228,26 +237,31 @@ void GradScaler::step_async(DistributedOptimizer& distributed) {
   late_.push_back({launcher, launcher->read(overflow, vote->stream()), distributed.watch_optimizer()});
 }
 
-// Waits for what step_async() has left to the device.
+float GradScaler::wait_for(LateValue& value) const {
+  using Clock = std::chrono::steady_clock;
+  const auto deadline = Clock::now() + (context_ == nullptr ? Config().timeout : context().config().timeout);
+  for (;;) {
+    if (const auto come = value.look()) return *come;
+    if (Clock::now() > deadline) {
+      throw TimeoutError({}, "GradScaler: this rank's device has not come to the end of a step");
+    }
+    if (context_ != nullptr) context().engine().progress();  // the device may wait for a rank that is lost
+    std::this_thread::sleep_for(kNap);
+  }
+}
+
+// Waits for what step_async() has left to the device. What it has not come to when it throws is waited for again.
 void GradScaler::settle() {
   if (!late_update_) return;
-  const auto late = std::exchange(late_, {});
-  late_update_ = false;
-  using Clock = std::chrono::steady_clock;
-  const auto deadline = Clock::now() + (context_ == nullptr ? Config().timeout : context_->config().timeout);
-  for (const Late& each : late) {
-    auto overflow = each.overflow->look();
-    for (; !overflow; overflow = each.overflow->look()) {
-      if (Clock::now() > deadline)
-        throw TimeoutError({}, "GradScaler: this rank's device has not come to the end of a step");
-      if (context_ != nullptr) context_->engine().progress();  // the device may wait for a rank that is lost
-      std::this_thread::sleep_for(kNap);
-    }
-    if (*overflow == 0) continue;
+  while (!late_.empty()) {
+    const bool left_out = wait_for(*late_.front().overflow) != 0;
+    const auto optimizer = late_.front().optimizer.lock();
+    late_.pop_front();
+    if (!left_out) continue;
     overflow_ = true;
-    const auto optimizer = each.optimizer.lock();
     if (auto* const fused = dynamic_cast<FusedOptimizer*>(optimizer.get()); fused != nullptr) fused->undo();
   }
+  late_update_ = false;
   change_scale();
 }
 

@@ -50,7 +50,7 @@ bool shares_memory(const at::Tensor& gradient) { return gradient.is_view() || gr
 GradientBinding::GradientBinding(Engine& engine, std::shared_ptr<torch::optim::Optimizer> optimizer,
                                  const NamedTensors& parameters, const DistributedOptions& options)
     : engine_(engine),
-      alive_(engine.watch()),
+      lifetime_(engine.lifetime()),
       optimizer_(std::move(optimizer)),
       fused_(dynamic_cast<FusedOptimizer*>(optimizer_.get())),
       options_(options) {
@@ -112,17 +112,8 @@ void GradientBinding::detach() {
     slot->rescue_kept();
   }
   if (fused_ != nullptr) fused_->forget_early();
-  if (alive_.expired()) return leave_behind();
   take_launcher_back();
   reducer_.reset();
-}
-
-// What is of an engine that has gone, and would use it once more when it goes.
-void GradientBinding::leave_behind() noexcept {
-  static_cast<void>(reducer_.release());
-  const auto launcher = given_.lock();
-  if (launcher != nullptr) static_cast<void>(new (std::nothrow) std::shared_ptr(launcher));
-  take_launcher_back();
 }
 
 // --- a round ------------------------------------------------------------------------------------------------------

@@ -63,7 +63,6 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   void give_launcher();
   void take_launcher_back() noexcept;
   void renew_launcher();
-  void leave_behind() noexcept;
   void on_gradient(GradientSlot& slot);
   void begin_round();
   enum class End { reduced, given_up };
@@ -96,7 +95,7 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   void require_context() const;
 
   Engine& engine_;
-  const std::weak_ptr<const void> alive_;  // while the engine is
+  const EngineLifetime lifetime_;
   std::shared_ptr<torch::optim::Optimizer> optimizer_;
   FusedOptimizer* const fused_;  // the same, where it is one of kolo's
   const DistributedOptions options_;

@@ -13,8 +13,10 @@
 namespace kolo {
 
 void GradientBinding::require_context() const {
-  if (!alive_.expired()) return;
-  throw UsageError("the Context of this DistributedOptimizer has been destroyed: keep it for as long as the optimizer");
+  if (!lifetime_.is_over()) return;
+  throw UsageError(
+      "the Context of this DistributedOptimizer has been destroyed, or is that of the process that this one was forked "
+      "from: keep it for as long as the optimizer, and train where it was made");
 }
 
 // What was handed over is reduced as it was then. (A rank that is alone hands over nothing.)
@@ -33,7 +35,7 @@ bool GradientBinding::compares_steps() const { return engine_.size() > 1 && opti
 
 void GradientBinding::stepped(Outcome outcome) {
   closed_ = false;
-  if (alive_.expired()) return;
+  if (lifetime_.is_over()) return;
   if (outcome == Outcome::updated && compares_steps()) {
     reducer_->note("after a step() taken" + learning_rates_of(*optimizer_));
   }

@@ -44,7 +44,7 @@ TensorWork allreduce_async(Context& context, at::Tensor tensor, std::string name
   at::Tensor dense = host_form(tensor);
   Request request = request_for(dense, std::move(name), RequestKind::allreduce);
   request.op = op;
-  request.output = dense.mutable_data_ptr();
+  request.input = request.output = dense.mutable_data_ptr();
   return {context.engine().submit(std::move(request)), std::move(tensor), std::move(dense)};
 }
 
@@ -54,7 +54,7 @@ TensorWork broadcast_async(Context& context, at::Tensor tensor, std::string name
   at::Tensor dense = host_form(tensor);
   Request request = request_for(dense, std::move(name), RequestKind::broadcast);
   request.root = root;
-  request.output = dense.mutable_data_ptr();
+  request.input = request.output = dense.mutable_data_ptr();
   return {context.engine().submit(std::move(request)), std::move(tensor), std::move(dense)};
 }
 

@@ -34,11 +34,35 @@ std::optional<c10::Device> home_of(const torch::optim::Optimizer& optimizer) {
   return home;
 }
 
+// What load() changes, to be put back.
+class Kept {
+ public:
+  explicit Kept(torch::optim::Optimizer& optimizer) : optimizer_(optimizer) {
+    for (const auto& group : optimizer.param_groups()) {
+      options_.push_back(group.has_options() ? group.options().clone() : nullptr);
+    }
+    state_.swap(optimizer.state());
+  }
+  void put_back() {
+    optimizer_.state().swap(state_);
+    auto options = options_.begin();
+    for (auto& group : optimizer_.param_groups()) {
+      if (*options != nullptr) group.set_options(std::move(*options));
+      ++options;
+    }
+  }
+
+ private:
+  torch::optim::Optimizer& optimizer_;
+  std::decay_t<decltype(optimizer_.state())> state_;
+  std::vector<std::unique_ptr<torch::optim::OptimizerOptions>> options_;
+};
+
+// REQUIRES: an optimizer without state, which would stay where the root has none.
 void load(torch::optim::Optimizer& optimizer, const std::string& bytes) {
   std::istringstream stream(bytes);
   torch::serialize::InputArchive archive;
   archive.load_from(stream, home_of(optimizer));
-  optimizer.state().clear();
   optimizer.load(archive);
 }
 
@@ -92,9 +116,17 @@ void broadcast_optimizer_state(Context& context, torch::optim::Optimizer& optimi
   broadcast_bytes(context, &size, sizeof size, root);
   bytes.resize(size);
   broadcast_bytes(context, bytes.data(), bytes.size(), root);
-  share_failures(context, "load the optimizer state of rank " + std::to_string(root), [&] {
-    if (context.rank() != root) load(optimizer, bytes);
-  });
+  std::optional<Kept> before;
+  try {
+    share_failures(context, "load the optimizer state of rank " + std::to_string(root), [&] {
+      if (context.rank() == root) return;
+      before.emplace(optimizer);
+      load(optimizer, bytes);
+    });
+  } catch (...) {
+    if (before.has_value()) before->put_back();
+    throw;
+  }
   context.engine().forget_notes();
 }
 

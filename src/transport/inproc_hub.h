@@ -1,8 +1,8 @@
 #pragma once
 // Where ranks that are threads meet: one mailbox per ordered pair of ranks, one bell per rank.
 //
-//   rank 0 --send--> [ mailbox 0>1: messages that nobody wants yet | receives that nothing came for ] <--receive-- rank
-//   1
+//   rank 0 --send--> [ messages nobody wants yet | receives nothing came for ] <--receive-- rank 1
+//                    the mailbox 0>1
 //
 // At most one of the two lists has an entry for a given tag. Whoever comes second copies, straight from the sender's
 // memory into the receiver's; only small messages that come first are copied into the mailbox, so that their send is

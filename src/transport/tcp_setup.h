@@ -22,8 +22,7 @@ struct TcpWorld {
   std::string congestion_control = {};            // of all connections; empty: as the system has it
 };
 
-// Collective. Throws BackendError on every
-// rank when one of them cannot listen, naming it.
+// Collective. Throws BackendError on every rank when one of them cannot listen, naming it.
 [[nodiscard]] TcpWorld set_up_tcp(cluster::Bootstrap& bootstrap, const TcpSettings& settings);
 
 // The end of one rank of it.

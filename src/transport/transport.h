@@ -15,8 +15,8 @@ namespace kolo::transport {
 using Tag = std::uint32_t;
 inline constexpr Tag kLastTag = (Tag{1} << 30) - 1;
 
-// One message being sent or received. Destroying it before it is complete abandons it: its memory must then outlive
-// the Transport.
+// One message being sent or received. Destroying it before it is complete abandons it: what was to come goes nowhere.
+// Media of kolo's own have let go of its memory then; over MPI that of a send must outlive the Transport.
 class Transfer {
  public:
   virtual ~Transfer() = default;

@@ -13,6 +13,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,8 @@
 
 namespace kolo::transport {
 namespace {
+
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;  // of one message: some KiB a rank, of 10,000
 
 // One round's memory, which transfers may use after an error.
 struct Round {
@@ -41,14 +44,20 @@ void append(std::vector<std::byte>& bytes, const std::string& text) {
   bytes.insert(bytes.end(), body.begin(), body.end());
 }
 
-std::vector<std::string> split(const std::vector<std::byte>& bytes) {
+std::vector<std::string> split(std::span<const std::byte> bytes, std::size_t count) {
   std::vector<std::string> texts;
-  for (std::size_t at = 0; at < bytes.size();) {
+  while (!bytes.empty()) {
     std::uint64_t length = 0;
-    std::memcpy(&length, bytes.data() + at, sizeof length);
-    at += sizeof length;
-    texts.emplace_back(reinterpret_cast<const char*>(bytes.data() + at), static_cast<std::size_t>(length));
-    at += static_cast<std::size_t>(length);
+    if (bytes.size() < sizeof length) throw BackendError("what a rank says of itself ends within a number");
+    std::memcpy(&length, bytes.data(), sizeof length);
+    bytes = bytes.subspan(sizeof length);
+    if (bytes.size() < length) throw BackendError("what a rank says of itself ends within a text");
+    texts.emplace_back(reinterpret_cast<const char*>(bytes.data()), static_cast<std::size_t>(length));
+    bytes = bytes.subspan(texts.back().size());
+  }
+  if (texts.size() != count) {
+    throw BackendError("a rank says " + std::to_string(texts.size()) + " texts of ranks where " +
+                       std::to_string(count) + " were to come");
   }
   return texts;
 }
@@ -81,7 +90,7 @@ class TransportBootstrap final : public cluster::Bootstrap {
         parts_.keep(std::move(round));
         throw;
       }
-      for (auto& text : split(round->in)) texts.push_back(std::move(text));
+      for (auto& text : split(round->in, static_cast<std::size_t>(count))) texts.push_back(std::move(text));
     }
     std::rotate(texts.begin(), texts.end() - parts_.transport->rank(), texts.end());
     return texts;
@@ -98,6 +107,10 @@ class TransportBootstrap final : public cluster::Bootstrap {
     const auto send_length = transport.send(to, parts_.tag, std::as_bytes(std::span(&round.length_out, 1)));
     const auto send = transport.send(to, parts_.tag + 1, round.out);
     finish(*receive_length, from, deadline);
+    if (round.length_in > kMostBytes) {
+      throw BackendError("rank " + std::to_string(from) + " announces " + std::to_string(round.length_in) +
+                         " bytes of what ranks say of themselves");
+    }
     round.in.resize(static_cast<std::size_t>(round.length_in));
     finish(*transport.receive(from, parts_.tag + 1, round.in), from, deadline);
     finish(*send_length, to, deadline);

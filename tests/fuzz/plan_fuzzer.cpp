@@ -63,6 +63,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const auto& tensor : bucket.tensors) ++times[tensor.index];
   }
   KOLO_CLAIM(std::all_of(times.begin(), times.end(), [](int count) { return count == 1; }));
-  KOLO_CLAIM(build_plan(table, order, caps).hash == plan.hash);
+  KOLO_CLAIM(build_plan(table, order, caps).buckets == plan.buckets);
   return 0;
 }

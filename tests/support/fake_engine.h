@@ -135,7 +135,7 @@ class FakeReducer final : public GradientReducer {
 
 class FakeEngine final : public Engine {
  public:
-  std::weak_ptr<const void> watch() const noexcept override { return alive; }
+  EngineLifetime lifetime() const noexcept override { return EngineLifetime(alive); }
   int size() const noexcept override { return 1; }
   Work submit(Request request) override { throw UsageError("the fake engine has no named requests: " + request.name); }
   bool progress() override { return false; }

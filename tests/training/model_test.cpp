@@ -146,6 +146,38 @@ TEST(OptimizerState, WhatTheRootCannotSaveEveryRankHearsOf) {
   });
 }
 
+class CannotBeLoaded final : public torch::optim::SGD {
+ public:
+  CannotBeLoaded(const at::Tensor& parameter, bool fails)
+      : SGD({parameter}, torch::optim::SGDOptions(0.1).momentum(0.5)), fails_(fails) {}
+  void load(torch::serialize::InputArchive& archive) override {
+    SGD::load(archive);
+    if (fails_) throw std::runtime_error("no such shelf");
+  }
+
+ private:
+  bool fails_;
+};
+
+TEST(OptimizerState, WhatOneRankCannotLoadNobodyHasLoaded) {
+  on_ranks(3, [](Context& context) {
+    const at::Tensor w = weight();
+    CannotBeLoaded optimizer(w, context.rank() == 2);
+    optimizer.param_groups()[0].options().set_lr(0.125 * (context.rank() + 1));
+    w.mutable_grad() = at::full_like(w, context.rank() + 1);
+    optimizer.step();
+    try {
+      kolo::broadcast_optimizer_state(context, optimizer, 0);
+      ADD_FAILURE() << "no error";
+    } catch (const kolo::MismatchError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("rank 2 could not load the optimizer state of rank 0: no such shelf"));
+    }
+    EXPECT_EQ(optimizer.param_groups()[0].options().get_lr(), 0.125 * (context.rank() + 1));
+    const auto& kept = dynamic_cast<const torch::optim::SGDParamState&>(*optimizer.state().begin()->second);
+    EXPECT_TRUE(kept.momentum_buffer().equal(at::full_like(w, context.rank() + 1)));
+  });
+}
+
 TEST(Ops, NamedTensorsInAnyOrder) {
   on_ranks(3, [](Context& context) {
     const at::Tensor x = filled({4}, context.rank());

@@ -24,7 +24,7 @@ void broadcast_parameters(Context& context, const torch::nn::Module& module, Ran
 // Gives every rank the root's optimizer state (momentum, step counts, ...) and options (learning rate, ...). Touches no
 // weight. State goes where the optimizer's parameters are, which is one device. Works for every optimizer that torch
 // can save. Throws MismatchError on every rank when the root's state cannot be saved or does not fit a rank's
-// optimizer.
+// optimizer; after an error all optimizers are as they were.
 void broadcast_optimizer_state(Context& context, torch::optim::Optimizer& optimizer, Rank root = 0);
 
 }  // namespace kolo

@@ -4,6 +4,7 @@
 #include <torch/optim/optimizer.h>
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -58,7 +59,9 @@ struct GradScalerOptions {
 // After an error the next step begins anew: what was noted of a DistributedOptimizer's round that failed is forgotten
 // with it.
 //
-// Use from one thread. Collective over a Context: step().
+// Use from one thread. Collective over a Context: step(). Once the Context has been destroyed the scaler may be
+// destroyed, load()ed and, unless step_async() came last, asked for its state(); what needs the other ranks throws
+// UsageError.
 class GradScaler {
  public:
   explicit GradScaler(Context& context, const GradScalerOptions& options = {}) : GradScaler(options, &context) {}
@@ -90,7 +93,7 @@ class GradScaler {
   void update();
 
   // What a checkpoint has to keep. The same on all ranks. After step_async() and update() it waits for the device:
-  // TimeoutError where that takes longer than Config::timeout.
+  // TimeoutError where that takes longer than Config::timeout; it may be asked again.
   struct State {
     double scale = 0;
     std::int64_t good_steps = 0;  // without overflow since the scale last changed
@@ -114,6 +117,7 @@ class GradScaler {
   void take(torch::optim::Optimizer& optimizer, const Step& step, const float* skip = nullptr);
   template <class Decision>
   auto or_forget(torch::optim::Optimizer& optimizer, const Decision& decision);
+  [[nodiscard]] Context& context() const;
   [[nodiscard]] bool on_any_rank(bool here) const;
   bool overflowed(const Stage& stage) const;
   void close_round(DistributedOptimizer& optimizer);
@@ -121,10 +125,12 @@ class GradScaler {
   bool decide(torch::optim::Optimizer& optimizer);
   [[nodiscard]] OverflowVote* vote_of(const std::shared_ptr<torch::optim::Optimizer>& optimizer);
   void change_scale();
+  [[nodiscard]] float wait_for(LateValue& value) const;
   void settle();
 
   GradScalerOptions options_;
   Context* context_;  // null: alone
+  EngineLifetime lifetime_;
   State state_;
   std::map<const torch::optim::Optimizer*, Stage> stages_;  // since the last update()
   bool overflow_ = false;                                   // in one of them
@@ -138,7 +144,7 @@ class GradScaler {
     std::unique_ptr<LateValue> overflow;
     Watched optimizer;
   };
-  std::vector<Late> late_;
+  std::deque<Late> late_;
   bool late_update_ = false;  // update() came, and waits for them
 };
 

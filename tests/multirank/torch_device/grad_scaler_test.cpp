@@ -3,6 +3,8 @@
 
 #include <torch/optim/sgd.h>
 
+#include <optional>
+
 #include "kolo/torch/fused_sgd.h"
 #include "multirank/torch_device/torch_world.h"
 
@@ -73,6 +75,38 @@ TEST(GradScalerOfRanksOnDevices, KnowsAnOptimizerByMoreThanItsAddress) {
   options.config.timeout = std::chrono::seconds(20);
   const auto found = run_on_devices(options, an_optimizer_a_phase);
   for (const auto& rank : found) EXPECT_TRUE(rank.front().allclose(at::full({4}, 1 - 6 * 0.0125)));
+}
+
+// What it has of it then, votes and steps that the device was to decide on, goes without harm.
+TEST(GradScalerOfRanksOnDevices, MayOutliveItsContext) {
+  DeviceWorld world({.hosts = one_host(2)});
+  TorchDevice torch_device(world.device());
+  std::vector<std::optional<GradScaler>> scalers(2);
+  world.run([&](Context& context) {
+    const Place place(context, torch_device);
+    const at::Tensor weight = at::ones({4}).to(place.device).requires_grad_();
+    const auto sgd = std::make_shared<FusedSGD>(std::vector<at::Tensor>{weight}, torch::optim::SGDOptions(0.1));
+    DistributedOptimizer optimizer(context, sgd, NamedTensors{{"weight", weight}});
+    auto& scaler = scalers[static_cast<std::size_t>(context.rank())];
+    scaler.emplace(context, GradScalerOptions{.init_scale = 8});
+    for (int step = 0; step < 2; ++step) {
+      optimizer.zero_grad();
+      scaler->scale((weight * 0.125).sum()).backward();
+      scaler->step_async(optimizer);
+      scaler->update();
+    }
+  });
+  for (auto& scaler : scalers) {
+    EXPECT_THROW(static_cast<void>(scaler->state()), UsageError);
+    EXPECT_THROW(static_cast<void>(scaler->scale(at::ones({}))), UsageError);
+    scaler->load({4, 0});
+    EXPECT_EQ(scaler->state().scale, 4);
+    const at::Tensor weight = at::ones({1}).requires_grad_();
+    weight.mutable_grad() = at::ones({1});
+    torch::optim::SGD alone({weight}, torch::optim::SGDOptions(0.1));
+    EXPECT_THROW(scaler->step(alone), UsageError);
+    scaler.reset();
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>
+#include <torch/optim/sgd.h>
 
 #include <cstdio>
 #include <exception>
@@ -28,7 +29,7 @@ std::vector<Batch> batches(int epoch, int rank, int ranks) {
 
 float train(kolo::Context& context, torch::nn::Sequential model) {
   kolo::broadcast_parameters(context, *model);  // rank 0's weights, everywhere
-  auto sgd = std::make_shared<kolo::FusedSGD>(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  torch::optim::SGD sgd(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
   kolo::DistributedOptimizer optimizer(context, sgd, model->named_parameters());
   at::Tensor loss;
   for (int epoch = 0; epoch < 10; ++epoch) {

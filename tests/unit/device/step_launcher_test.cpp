@@ -48,10 +48,11 @@ class Steps : public testing::Test {
     parts.runtime = runtime;
     parts.kernels = std::make_shared<cuda::KernelImage>(runtime, "stands for device code");
     lane = std::make_unique<Lane>(std::move(parts));
-    launcher = std::make_unique<DeviceStepLauncher>(*lane, [this](std::shared_ptr<void> memory, Stream user) {
+    const auto retire = [this](std::shared_ptr<void> memory, Stream user) {
       retired_in = user.handle;
       lane->retire(std::move(memory), user);
-    });
+    };
+    launcher = std::make_unique<DeviceStepLauncher>(*lane, EngineLifetime(alive), retire);
   }
   ~Steps() override {
     launcher.reset();
@@ -77,10 +78,27 @@ class Steps : public testing::Test {
   SimulatedDevice device{{.devices = 1, .seed = 5}};
   cuda::RuntimePtr runtime = std::make_shared<const cuda::Runtime>(Counting::over(device.api()));
   cuda::OwnStream stream{runtime, 0};
+  std::shared_ptr<int> alive = std::make_shared<int>(0);
   std::unique_ptr<Lane> lane;
   std::unique_ptr<DeviceStepLauncher> launcher;
   void* retired_in = nullptr;
 };
+
+// Who might know when the device has passed what it uses has gone: that is lost, and nobody is asked.
+TEST_F(Steps, ALauncherMayOutliveItsEngine) {
+  const auto weight = tensor(1);
+  const auto gradient = tensor(1);
+  const std::vector<StepTensor> tensors{plain(gradient, weight)};
+  launcher->launch({0, tensors}, SgdTerms{.lr = 0.5}, stream.view());
+  auto read = launcher->read(reinterpret_cast<const float*>(weight.data()), stream.view());
+  alive.reset();
+  retired_in = nullptr;
+  device.drain();
+  EXPECT_EQ(read->look(), 0.5F);
+  read.reset();
+  launcher.reset();
+  EXPECT_EQ(retired_in, nullptr);
+}
 
 TEST_F(Steps, ABatchIsOneLaunchAndItsTableIsSentOnce) {
   const auto a = tensor(1), b = tensor(2), gradient = tensor(4);

@@ -77,11 +77,11 @@ TEST(Plan, AlignsEveryTensorAndMixesNoTypes) {
   }
 }
 
-TEST(Plan, HashTellsPlansApart) {
+TEST(Plan, IsThatOfItsOrder) {
   const auto rows = table({10, 20, 30});
   const PlanCaps caps{1 << 20, 64};
-  EXPECT_EQ(build_plan(rows, {0, 1, 2}, caps).hash, build_plan(rows, {0, 1, 2}, caps).hash);
-  EXPECT_NE(build_plan(rows, {0, 1, 2}, caps).hash, build_plan(rows, {1, 0, 2}, caps).hash);
+  EXPECT_EQ(build_plan(rows, {0, 1, 2}, caps).buckets, build_plan(rows, {0, 1, 2}, caps).buckets);
+  EXPECT_NE(build_plan(rows, {0, 1, 2}, caps).buckets, build_plan(rows, {1, 0, 2}, caps).buckets);
 }
 
 TEST(Plan, EmptyTable) { EXPECT_TRUE(build_plan({}, {}, {1024, 64}).buckets.empty()); }
