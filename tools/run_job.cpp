@@ -17,6 +17,8 @@ std::string seconds(Job::Clock::duration time) {
   return text;
 }
 
+constexpr std::size_t kMostStories = 16;  // the first of a job of thousands say why it has failed
+
 constexpr int status_of_signal(int signal) { return 128 + signal; }
 
 // A program that ends itself on what it found wrong is not one that somebody ended.
@@ -165,7 +167,10 @@ std::vector<std::string> Job::summary(Clock::time_point now) const {
   if (cause_ && !cause_->text.empty()) first += "; " + cause_->text;
   if (status() != 0) first += "; exit status " + std::to_string(status());
   std::vector<std::string> lines{first};
-  for (const int rank : by_guilt()) lines.push_back(story(static_cast<std::size_t>(rank), lines.size() == 1));
+  const auto guilty = by_guilt();
+  const std::size_t told = std::min(guilty.size(), kMostStories);
+  for (std::size_t i = 0; i < told; ++i) lines.push_back(story(static_cast<std::size_t>(guilty[i]), i == 0));
+  if (told < guilty.size()) lines.push_back("and " + base::counted(guilty.size() - told, "more rank"));
   return lines;
 }
 

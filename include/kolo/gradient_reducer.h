@@ -83,7 +83,8 @@ class GradientReducer {
   // the same, and would take that round for one of their next step, finish() throws MismatchError on all ranks.
   virtual void need_another_round(const std::string& what) = 0;
   // What this rank has done since the last round, in words; called between two rounds. It travels with the next one as
-  // a hash; where ranks do not say the same, finish() throws MismatchError on all of them with both texts.
+  // a hash; where ranks do not say the same, finish() throws MismatchError on all of them with both texts. Empty, as it
+  // is after each round: that agrees with everything.
   virtual void note(std::string what) = 0;
   // Closes the round and waits until every bucket is reduced, making progress itself meanwhile.
   // `user`: the stream, of ReducerOptions::device, that is to read results on a device; it waits for them, not the

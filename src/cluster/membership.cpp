@@ -214,7 +214,7 @@ void Membership::take(Rank from, const Vote& vote) {
   learn(vote.standings, from);
   if (!round_ || round_->proposed.epoch != vote.epoch) return;
   if (vote.accepted) {
-    round_->votes.insert_or_assign(from, vote.agreed);
+    round_->count(from, vote.agreed);
   } else {
     round_.reset();  // once more, with a higher epoch and what the voter knows
   }
@@ -279,8 +279,13 @@ void Membership::fence_lost() {
   }
 }
 
+void Membership::Round::count(Rank voter, const Agreement& known) {
+  votes.insert(voter);
+  if (known.epoch > last.epoch) last = known;
+}
+
 void Membership::propose() {
-  round_ = Round{{++highest_, live()}, {}};
+  round_ = Round{{++highest_, live()}, agreed_, {}};
   asked_ = Asked{parts_.rank, round_->proposed};
   const Proposal proposal{round_->proposed, standings()};
   for (const Rank rank : round_->proposed.members) {
@@ -301,7 +306,7 @@ void Membership::vote() {
   if (leader != parts_.rank) {
     host_.send(leader, Vote{proposed.epoch, !stale, doubt_, highest_, agreed_, standings()});
   } else if (round_ && round_->proposed.epoch == proposed.epoch) {
-    round_->votes.insert_or_assign(parts_.rank, agreed_);
+    round_->count(parts_.rank, agreed_);
   }
 }
 
@@ -317,16 +322,13 @@ bool Membership::cannot_go_on(Rank rank, const std::vector<Rank>& members) const
 // that held, or none of them can go on.
 void Membership::conclude() {
   const auto& members = round_->proposed.members;
-  const Agreement* last = &agreed_;
-  for (const auto& [voter, known] : round_->votes) {
-    if (known.epoch > last->epoch) last = &known;
-  }
-  const std::size_t all = last->members.size();
+  const auto& last = round_->last;
+  const std::size_t all = last.members.size();
   const bool more = 2 * members.size() > all;
-  const bool first_half = 2 * members.size() == all && members.front() == last->members.front();
+  const bool first_half = 2 * members.size() == all && members.front() == last.members.front();
   bool certain = true;
   bool asking = false;
-  for (const Rank rank : last->members) {
+  for (const Rank rank : last.members) {
     if (has(members, rank) || cannot_go_on(rank, members)) continue;
     certain = false;
     if (more || first_half || condition(rank) >= Condition::out || probed_.contains(rank)) continue;

@@ -75,6 +75,8 @@ class Membership {
   [[nodiscard]] bool gone(Rank rank) const { return condition(rank) != Condition::alive; }
   // Lost, as against gone in order.
   [[nodiscard]] bool is_lost(Rank rank) const { return gone(rank) && condition(rank) != Condition::left; }
+  // Whether this rank is the lowest that is not known to be gone.
+  [[nodiscard]] bool leads() const { return leader() == parts_.rank; }
   // Members of the current list whose answer is awaited: at the leader who has not voted, elsewhere the leader.
   [[nodiscard]] std::vector<Rank> awaited() const;
   [[nodiscard]] bool everybody_has_come(std::uint64_t epoch) const { return together_ >= epoch; }
@@ -82,7 +84,9 @@ class Membership {
  private:
   struct Round {  // at the leader
     Agreement proposed;
-    std::map<Rank, Agreement> votes;  // what each voter knew as agreed
+    Agreement last;  // the last that held, as far as any voter knows
+    std::set<Rank> votes;
+    void count(Rank voter, const Agreement& known);
     [[nodiscard]] bool complete() const { return votes.size() == proposed.members.size(); }
   };
   struct Asked {  // a proposal that this rank will vote for

@@ -23,6 +23,9 @@ constexpr auto kGoodbyeWay = 250ms;  // how long the goodbye of a process that h
 constexpr auto kWordsWay = 5s;       // the same for word of a loss that others know of
 constexpr auto kFarewell = 500ms;    // how long a goodbye may take to leave
 constexpr std::size_t kQuestionsKept = 64;
+constexpr std::size_t kFewEntries = 128;          // of poll()
+constexpr std::chrono::microseconds kAnEntry{5};  // what one of many adds to the time between two looks
+constexpr std::chrono::microseconds kLongestGathering{50000};
 
 std::vector<PeerProcess> processes_of_host(const MonitorWorld& world) {
   std::vector<PeerProcess> processes(world.hosts.size());
@@ -31,6 +34,16 @@ std::vector<PeerProcess> processes_of_host(const MonitorWorld& world) {
     processes[r] = PeerProcess(static_cast<Rank>(r), world.pids[r]);
   }
   return processes;
+}
+
+std::vector<Rank> ranks_beside(const MonitorWorld& world) {
+  std::vector<Rank> ranks;
+  for (std::size_t r = 0; r < world.hosts.size(); ++r) {
+    const auto rank = static_cast<Rank>(r);
+    if (rank != world.rank && world.hosts[r] == world.hosts[static_cast<std::size_t>(world.rank)])
+      ranks.push_back(rank);
+  }
+  return ranks;
 }
 
 std::chrono::milliseconds beat_of(std::chrono::milliseconds silence) {
@@ -60,6 +73,7 @@ Monitor::Monitor(MonitorParts parts, std::chrono::milliseconds timeout)
       beat_(beat_of(parts_.silence)),
       bell_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       processes_(processes_of_host(parts_.world)),
+      beside_(ranks_beside(parts_.world)),
       links_(with_times(std::move(parts_.world.links), parts_.silence), *this),
       membership_({parts_.world.rank, parts_.world.hosts, neighbours_}, *this) {
   if (!bell_) throw BackendError("monitor: no eventfd");
@@ -248,10 +262,19 @@ void Monitor::turn() {
   publish();
 }
 
+// Who leads an agreement is connected to all, and each of them says something once a second: a look at thousands for
+// each would be a core's work. (Those with few connections are not kept.)
+std::chrono::microseconds Monitor::gathering() const {
+  const std::size_t many = entries_.size() > kFewEntries ? entries_.size() : 0;
+  return std::min<std::chrono::microseconds>({many * kAnEntry, kLongestGathering, beat_ / 4});
+}
+
 void Monitor::wait() {
+  if (const auto while_they_come = gathering(); while_they_come.count() > 0)
+    std::this_thread::sleep_for(while_they_come);
   entries_.assign(1, {bell_.get(), POLLIN, 0});
   polled_processes_.clear();
-  for (Rank rank = 0; index(rank) < processes_.size(); ++rank) {
+  for (const Rank rank : beside_) {
     const auto& process = processes_[index(rank)];
     const bool of_interest = membership_.is_lost(rank) || links_.connected(rank);
     if (process.descriptor() < 0 || !of_interest || ended_.contains(rank)) continue;
@@ -316,8 +339,8 @@ void Monitor::look_at_process(Rank rank) {
 void Monitor::look_at_silence() {
   if (parts_.silence.count() == 0) return;
   const auto now = Clock::now();
-  for (Rank rank = 0; index(rank) < processes_.size(); ++rank) {
-    if (membership_.gone(rank) || !links_.connected(rank)) continue;
+  for (const Rank rank : links_.connected_ranks()) {
+    if (membership_.gone(rank)) continue;
     const auto silent = now - links_.heard(rank);
     if (silent > parts_.silence / 2) membership_.doubt();
     if (silent > parts_.silence) membership_.observe(rank, Condition::unresponsive);
@@ -394,17 +417,24 @@ void Monitor::failed(Rank rank, bool silent) {
   }
 }
 
+void Monitor::out_of_sockets(Rank rank, const std::string& why) {
+  parts_.log(LogLevel::warn, "the monitor has no socket for a connection to rank " + std::to_string(rank) + ": " + why +
+                                 "; it goes on trying (more open files: `ulimit -n`)");
+}
+
 void Monitor::send(Rank to, const Message& message) {
   if (membership_.gone(to) && !links_.connected(to)) return;
   links_.send(to, message);
 }
 
-void Monitor::lost(Rank rank, Condition condition, Rank /*heard_from*/) {
+void Monitor::lost(Rank rank, Condition condition, Rank heard_from) {
   std::string text = "rank " + std::to_string(rank) + " on " + host_name(rank);
   if (rank == self()) {
     text = "this rank has been given up by the others and must not go on: " + text + " did not answer in time";
   } else if (condition == Condition::dead) {
-    text += " died (process " + std::to_string(parts_.world.pids[index(rank)]) + ")";
+    // Of another host: that it says so is all that is known, perhaps before a goodbye that is on its way.
+    text += (of_this_host(rank) ? " died (process " : " has ended (process ") +
+            std::to_string(parts_.world.pids[index(rank)]) + ")";
   } else if (condition == Condition::unresponsive) {
     text += " has not answered for " + std::to_string(parts_.silence.count()) + " ms";
   } else {
@@ -412,7 +442,9 @@ void Monitor::lost(Rank rank, Condition condition, Rank /*heard_from*/) {
   }
   lost_.push_back(rank);
   liveness_.report_loss(rank, text);
-  parts_.log(LogLevel::warn, text);
+  // In the log of those who have seen it, and of the first that lives: a world of thousands has enough to say.
+  const bool tells = heard_from == self() || rank == self() || membership_.leads();
+  parts_.log(tells ? LogLevel::warn : LogLevel::debug, text);
   parts_.wake();
 }
 

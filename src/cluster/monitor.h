@@ -79,6 +79,7 @@ class Monitor final : private LinksHost, private MembershipHost {
   // In the thread.
   void run() noexcept;
   void turn();
+  [[nodiscard]] std::chrono::microseconds gathering() const;
   void wait();
   [[nodiscard]] Clock::time_point next_time() const;
   void run_commands();
@@ -91,6 +92,7 @@ class Monitor final : private LinksHost, private MembershipHost {
   void closed(Rank rank, bool whole) override;
   void refused(Rank rank, bool at_once) override;
   void failed(Rank rank, bool silent) override;
+  void out_of_sockets(Rank rank, const std::string& why) override;
   void send(Rank to, const Message& message) override;
   void lost(Rank rank, Condition condition, Rank heard_from) override;
   void fence(Rank rank) override;
@@ -130,6 +132,7 @@ class Monitor final : private LinksHost, private MembershipHost {
 
   // Of the thread only.
   std::vector<PeerProcess> processes_;  // by rank; of other hosts: nobody
+  std::vector<Rank> beside_;            // this host's other ranks
   MonitorLinks links_;
   Membership membership_;
   std::map<Rank, Clock::time_point> ended_;  // processes seen to have ended without a word: a goodbye may still come

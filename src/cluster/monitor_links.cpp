@@ -9,7 +9,6 @@
 
 #include "base/system_error.h"
 #include "cluster/listener.h"
-#include "kolo/error.h"
 
 namespace kolo::cluster {
 namespace {
@@ -62,17 +61,28 @@ MonitorLinks::~MonitorLinks() = default;
 MonitorLinks::Link* MonitorLinks::find(Rank rank) { return const_cast<Link*>(std::as_const(*this).find(rank)); }
 
 const MonitorLinks::Link* MonitorLinks::find(Rank rank) const {
-  const auto open = std::ranges::find_if(
-      links_, [&](const auto& link) { return link->rank == rank && link->state == Link::State::open; });
-  return open == links_.end() ? nullptr : open->get();
+  const auto [begin, end] = of_rank_.equal_range(rank);
+  for (auto link = begin; link != end; ++link) {
+    if (link->second->state == Link::State::open) return link->second;
+  }
+  return nullptr;
 }
 
 bool MonitorLinks::connected(Rank rank) const { return find(rank) != nullptr; }
 
+std::vector<Rank> MonitorLinks::connected_ranks() const {
+  std::vector<Rank> ranks;
+  for (const auto& [rank, link] : of_rank_) {
+    if (link->state == Link::State::open && (ranks.empty() || ranks.back() != rank)) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
 Clock::time_point MonitorLinks::heard(Rank rank) const {
   Clock::time_point last{};
-  for (const auto& link : links_) {
-    if (link->rank == rank && link->state == Link::State::open) last = std::max(last, link->heard);
+  const auto [begin, end] = of_rank_.equal_range(rank);
+  for (auto link = begin; link != end; ++link) {
+    if (link->second->state == Link::State::open) last = std::max(last, link->second->heard);
   }
   return last;
 }
@@ -104,23 +114,20 @@ bool MonitorLinks::all_sent() const {
 }
 
 void MonitorLinks::call(Rank rank) {
-  const bool on_its_way = std::ranges::any_of(links_, [&](const auto& link) {
-    return link->rank == rank && !link->probe && link->state != Link::State::dropped;
-  });
-  if (on_its_way) return;
-  auto link = std::make_unique<Link>();
-  link->rank = rank;
-  link->begun = Clock::now();
-  link->deadline = link->begun + parts_.call_time;
-  start_call(*links_.emplace_back(std::move(link)));
+  const auto [begin, end] = of_rank_.equal_range(rank);
+  if (std::any_of(begin, end, [](const auto& link) { return !link.second->probe; })) return;
+  begin_call(rank, false);
 }
 
-void MonitorLinks::probe(Rank rank) {
+void MonitorLinks::probe(Rank rank) { begin_call(rank, true); }
+
+void MonitorLinks::begin_call(Rank rank, bool probe) {
   auto link = std::make_unique<Link>();
   link->rank = rank;
-  link->probe = true;
+  link->probe = probe;
   link->begun = Clock::now();
   link->deadline = link->begun + parts_.call_time;
+  of_rank_.emplace(rank, link.get());
   start_call(*links_.emplace_back(std::move(link)));
 }
 
@@ -141,11 +148,13 @@ void MonitorLinks::start_call(Link& link) {
   try_again(link);
 }
 
-// What this process lacks is no fault of the rank that it wanted to call.
-void MonitorLinks::require_socket(const Link& link) {
-  if (link.no_socket == 0 || link.probe) return;
-  throw BackendError("no socket for a connection to rank " + std::to_string(link.rank) + ": " +
-                     base::errno_text(link.no_socket));
+// What this process lacks is no fault of the rank that it wants to call: the call has as much time once more.
+bool MonitorLinks::lacks_socket(Link& link) {
+  if (link.no_socket == 0 || link.probe) return false;
+  if (!std::exchange(out_of_sockets_, true)) host_.out_of_sockets(link.rank, base::errno_text(link.no_socket));
+  link.begun = Clock::now();
+  link.deadline = link.begun + parts_.call_time;
+  return true;
 }
 
 void MonitorLinks::try_again(Link& link) {
@@ -191,7 +200,8 @@ void MonitorLinks::refused(Link& link) {
 void MonitorLinks::send(Rank to, const Message& message) {
   Link* link = find(to);
   if (link == nullptr) {
-    append_frame(waiting_[to], message);
+    auto& waiting = waiting_[to];
+    if (waiting.size() <= kMostUnsent) append_frame(waiting, message);
     call(to);
     return;
   }
@@ -324,6 +334,7 @@ bool MonitorLinks::greeted(Link& link, const Message& message) {
     return false;
   if (link.state == Link::State::greeting) return greeting->from == link.rank;
   link.rank = greeting->from;
+  of_rank_.emplace(link.rank, &link);
   append_frame(link.out, Greeting{parts_.token, parts_.rank, link.rank});
   return true;
 }
@@ -351,6 +362,9 @@ void MonitorLinks::write(Link& link) {
 }
 
 void MonitorLinks::drop(Link& link) {
+  const auto [begin, end] = of_rank_.equal_range(link.rank);
+  const auto entry = std::find_if(begin, end, [&](const auto& each) { return each.second == &link; });
+  if (entry != end) of_rank_.erase(entry);
   link.state = Link::State::dropped;
   link.socket.reset();
 }
@@ -366,8 +380,7 @@ void MonitorLinks::tick() {
     if (link.state == Link::State::open || link.state == Link::State::dropped) continue;
     if (link.refused) {
       refused(link);
-    } else if (now >= link.deadline) {
-      require_socket(link);
+    } else if (now >= link.deadline && !lacks_socket(link)) {
       const Rank rank = link.rank;
       const bool silent = link.state == Link::State::greeting;
       drop(link);

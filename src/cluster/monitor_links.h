@@ -31,6 +31,8 @@ class LinksHost {
   virtual void closed(Rank rank, bool whole) = 0;
   // A call was refused by the host: no such process. `at_once`: it was within reach all the time.
   virtual void refused(Rank rank, bool at_once) = 0;
+  // This process has no socket for a call, which goes on: `why`. Once.
+  virtual void out_of_sockets(Rank rank, const std::string& why) = 0;
   // A call came to nothing within its time. `silent`: its host took the call, and nothing came from the rank itself.
   virtual void failed(Rank rank, bool silent) = 0;
 };
@@ -76,6 +78,7 @@ class MonitorLinks {
   [[nodiscard]] Clock::time_point next_time() const;
 
   [[nodiscard]] bool connected(Rank rank) const;
+  [[nodiscard]] std::vector<Rank> connected_ranks() const;
   // When something last came from `rank`. REQUIRES: connected.
   [[nodiscard]] Clock::time_point heard(Rank rank) const;
   // This process itself was away: nobody is judged by the time that passed meanwhile.
@@ -88,12 +91,13 @@ class MonitorLinks {
   struct Link;
   using LinkPointer = std::unique_ptr<Link>;
 
+  void begin_call(Rank rank, bool probe);
   void start_call(Link& link);
   void try_again(Link& link);
   void called(Link& link);
   void await_greeting(Link& link);
   void refused(Link& link);
-  static void require_socket(const Link& link);
+  bool lacks_socket(Link& link);
   void accept_strangers();
   void read(Link& link);
   void take_in(Link& link, std::span<const std::byte> bytes);
@@ -109,10 +113,12 @@ class MonitorLinks {
   LinksParts parts_;
   LinksHost& host_;
   std::deque<LinkPointer> links_;
+  std::multimap<Rank, Link*> of_rank_;              // those whose rank is known, but for dropped ones
   std::vector<Link*> polled_;                       // as of add_to()
   std::map<Rank, std::vector<std::byte>> waiting_;  // frames for a connection that is being made
   Clock::time_point deaf_until_{};                  // out of descriptors: the listener rests
   bool listener_polled_ = false;
+  bool out_of_sockets_ = false;  // was told
 };
 
 }  // namespace kolo::cluster

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <concepts>
+#include <limits>
 #include <utility>
 
 namespace kolo::cluster {
@@ -12,9 +13,14 @@ template <class Visitor>
 void fields(Visitor& visit, Standing& value) {
   visit(value.rank, value.condition);
 }
+// Of a list of ranks, which has 10,000 and lacks one: how they follow each other.
+struct Runs {
+  std::vector<Rank>& ranks;
+};
 template <class Visitor>
 void fields(Visitor& visit, Agreement& value) {
-  visit(value.epoch, value.members);
+  Runs members{value.members};
+  visit(value.epoch, members);
 }
 template <class Visitor>
 void fields(Visitor& visit, Greeting& value) {
@@ -82,6 +88,21 @@ class Writer {
   void put(std::vector<Element>& values) {
     put(static_cast<std::uint32_t>(values.size()));
     for (auto& value : values) put(value);
+  }
+  void put(const Runs& value) {
+    std::vector<std::pair<Rank, std::uint32_t>> runs;  // the first, and how many
+    for (const Rank rank : value.ranks) {
+      if (!runs.empty() && rank == runs.back().first + static_cast<Rank>(runs.back().second)) {
+        ++runs.back().second;
+      } else {
+        runs.emplace_back(rank, 1U);
+      }
+    }
+    put(static_cast<std::uint32_t>(runs.size()));
+    for (const auto& [first, count] : runs) {
+      put(first);
+      put(count);
+    }
   }
   void put(Standing& value) { fields(*this, value); }
   void put(Agreement& value) { fields(*this, value); }
@@ -152,6 +173,22 @@ class Reader {
     if (!right_) return;
     values.reserve(std::min<std::size_t>(count, in_.size() / 4));
     for (std::uint32_t i = 0; right_ && i < count; ++i) get(values.emplace_back());
+  }
+  void get(Runs& value) {
+    std::uint32_t runs = 0;
+    get(runs);
+    for (std::uint32_t i = 0; right_ && i < runs; ++i) {
+      Rank first = 0;
+      std::uint32_t count = 0;
+      get(first);
+      get(count);
+      auto& ranks = value.ranks;
+      const bool follows = !ranks.empty() && std::int64_t{first} == std::int64_t{ranks.back()} + 1;
+      const bool ranks_exist = std::int64_t{first} + count - 1 <= std::numeric_limits<Rank>::max();
+      right_ = right_ && count > 0 && !follows && ranks_exist && count <= kMostListed - ranks.size();
+      if (!right_) return;
+      for (std::uint32_t k = 0; k < count; ++k) ranks.push_back(first + static_cast<Rank>(k));
+    }
   }
   void get(Standing& value) { fields(*this, value); }
   void get(Agreement& value) { fields(*this, value); }

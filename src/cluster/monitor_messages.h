@@ -122,12 +122,13 @@ using Message = std::variant<Greeting, Beat, Goodbye, News, Proposal, Vote, Verd
 
 inline constexpr std::size_t kLongestMessage = std::size_t{1} << 20;  // bytes behind the length
 inline constexpr std::size_t kGreetingBytes = 1 + sizeof(Token) + 4 + 4;
-inline constexpr std::size_t kLongestText = 4096;  // longer ones are cut by encode()
+inline constexpr std::size_t kLongestText = 4096;                 // longer ones are cut by encode()
+inline constexpr std::size_t kMostListed = std::size_t{1} << 20;  // ranks of an Agreement
 
 // Without the frame's length.
 [[nodiscard]] std::vector<std::byte> encode(const Message& message);
 // Nothing for bytes that are no message. Never throws but for want of memory, of which it takes no more than a small
-// multiple of what it was given.
+// multiple of what it was given, and an Agreement's list no more than kMostListed ranks.
 [[nodiscard]] std::optional<Message> decode(std::span<const std::byte> bytes);
 
 }  // namespace kolo::cluster

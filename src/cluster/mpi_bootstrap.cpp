@@ -1,8 +1,10 @@
 // Bootstrap over MPI. Only non-blocking calls against a deadline: a rank that died makes blocking ones wait for ever.
+#include <limits>
 #include <memory>
-#include <thread>
 
 #include "base/environment.h"
+#include "base/naps.h"
+#include "cluster/doubling_gather.h"
 #include "cluster/host_name.h"
 #include "cluster/launcher.h"
 #include "cluster/limits.h"
@@ -14,13 +16,11 @@
 namespace kolo::cluster {
 namespace {
 
-// One allgather by messages from everybody to everybody, so that a timeout can name who is missing.
-struct Exchange {
-  std::string mine;
-  std::vector<MPI_Request> sends;
-  std::vector<std::string> texts;
-  std::vector<bool> arrived;
-  int waiting_for = 0;
+// One round's memory, which MPI may use after an error.
+struct Round {
+  std::vector<std::byte> out;
+  std::vector<std::byte> in;
+  MPI_Request send = MPI_REQUEST_NULL;
 };
 
 class MpiBootstrap final : public Bootstrap {
@@ -39,80 +39,70 @@ class MpiBootstrap final : public Bootstrap {
 
   [[nodiscard]] std::vector<std::string> allgather(const std::string& mine) override {
     tag_ = (tag_ + 1) % 1024;  // ranks are at most one call apart
-    auto exchange = std::make_unique<Exchange>();
-    try {
-      start(*exchange, mine);
-      finish(*exchange);
-    } catch (...) {
-      comm_.keep();
-      static_cast<void>(exchange.release());  // MPI may still read `mine`: lost on purpose
-      throw;
+    const base::Deadline deadline(kBootstrapTimeout);
+    DoublingGather gather(comm_.rank(), comm_.size(), mine);
+    while (gather.more()) {
+      auto round = std::make_unique<Round>();
+      round->out = gather.outgoing();
+      try {
+        exchange(*round, gather.to(), gather.from(), deadline);
+      } catch (...) {
+        comm_.keep();
+        static_cast<void>(round.release());  // lost on purpose
+        throw;
+      }
+      gather.take(round->in);
     }
-    return std::move(exchange->texts);
+    return std::move(gather).all();
   }
 
  private:
-  void start(Exchange& exchange, const std::string& mine) {
-    const auto size = static_cast<std::size_t>(comm_.size());
-    exchange.mine = mine;
-    exchange.texts.resize(size);
-    exchange.arrived.assign(size, false);
-    exchange.texts[static_cast<std::size_t>(comm_.rank())] = mine;
-    exchange.arrived[static_cast<std::size_t>(comm_.rank())] = true;
-    exchange.waiting_for = comm_.size() - 1;
-    const MpiTurn turn;
-    for (Rank step = 1; step < comm_.size(); ++step) {
-      const Rank to = (comm_.rank() + step) % comm_.size();
-      exchange.sends.push_back(MPI_REQUEST_NULL);
-      check_mpi(MPI_Isend(exchange.mine.data(), static_cast<int>(mine.size()), MPI_CHAR, to, tag_, comm_.get(),
-                          &exchange.sends.back()),
-                "MPI_Isend");
-    }
-  }
-
-  void finish(Exchange& exchange) {
-    const base::Deadline deadline(kBootstrapTimeout);
-    while (exchange.waiting_for > 0) {
-      if (take_one(exchange, deadline)) continue;
-      if (deadline.passed()) throw missing(exchange);
-      if (while_waiting()) while_waiting()();
-      std::this_thread::yield();
-    }
-    for (MPI_Request& send : exchange.sends) {
-      if (!wait_mpi(send, deadline, while_waiting())) throw missing(exchange);
-    }
-  }
-
-  bool take_one(Exchange& exchange, const base::Deadline& deadline) {
-    MPI_Message message = MPI_MESSAGE_NULL;
-    MPI_Status status{};
-    MPI_Request request = MPI_REQUEST_NULL;
+  void exchange(Round& round, Rank to, Rank from, const base::Deadline& deadline) {
     {
       const MpiTurn turn;
-      int found = 0;
-      check_mpi(MPI_Improbe(MPI_ANY_SOURCE, tag_, comm_.get(), &found, &message, &status), "MPI_Improbe");
-      if (found == 0) return false;
-      int length = 0;
-      MPI_Get_count(&status, MPI_CHAR, &length);
-      std::string& text = exchange.texts[static_cast<std::size_t>(status.MPI_SOURCE)];
-      text.resize(static_cast<std::size_t>(length));
-      check_mpi(MPI_Imrecv(text.data(), length, MPI_CHAR, &message, &request), "MPI_Imrecv");
+      check_mpi(MPI_Isend(round.out.data(), length_of(round.out), MPI_BYTE, to, tag_, comm_.get(), &round.send),
+                "MPI_Isend");
     }
-    if (!wait_mpi(request, deadline, while_waiting())) throw missing(exchange);
-    exchange.arrived[static_cast<std::size_t>(status.MPI_SOURCE)] = true;
-    --exchange.waiting_for;
+    if (!receive(round.in, from, deadline)) throw late(from);
+    if (!wait_mpi(round.send, deadline, while_waiting())) throw late(to);
+  }
+
+  bool receive(std::vector<std::byte>& into, Rank from, const base::Deadline& deadline) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    base::Naps naps;
+    while (!begin_receive(into, from, request)) {
+      if (deadline.passed()) return false;
+      if (while_waiting()) while_waiting()();
+      naps.take();
+    }
+    return wait_mpi(request, deadline, while_waiting());
+  }
+
+  // Whether its message has come so far that it can be received.
+  bool begin_receive(std::vector<std::byte>& into, Rank from, MPI_Request& request) {
+    const MpiTurn turn;
+    int found = 0;
+    MPI_Message message = MPI_MESSAGE_NULL;
+    MPI_Status status{};
+    check_mpi(MPI_Improbe(from, tag_, comm_.get(), &found, &message, &status), "MPI_Improbe");
+    if (found == 0) return false;
+    int length = 0;
+    MPI_Get_count(&status, MPI_BYTE, &length);
+    into.resize(static_cast<std::size_t>(length));
+    check_mpi(MPI_Imrecv(into.data(), length, MPI_BYTE, &message, &request), "MPI_Imrecv");
     return true;
   }
 
-  [[nodiscard]] static TimeoutError missing(const Exchange& exchange) {
-    std::vector<Rank> ranks;
-    std::string text = "bootstrap over MPI: still waiting for ranks";
-    for (std::size_t r = 0; r < exchange.arrived.size(); ++r) {
-      if (exchange.arrived[r]) continue;
-      ranks.push_back(static_cast<Rank>(r));
-      text += " " + std::to_string(r);
-    }
-    return {ranks, text};
+  [[nodiscard]] int length_of(const std::vector<std::byte>& bytes) const {
+    if (bytes.size() <= static_cast<std::size_t>(std::numeric_limits<int>::max()))
+      return static_cast<int>(bytes.size());
+    throw UsageError("what " + std::to_string(comm_.size()) +
+                     " ranks say of themselves is more than MPI takes at once");
+  }
+
+  [[nodiscard]] static TimeoutError late(Rank rank) {
+    return {{rank},
+            "bootstrap over MPI: still waiting for rank " + std::to_string(rank) + ", or for one that it waits for"};
   }
 
   MpiComm comm_;

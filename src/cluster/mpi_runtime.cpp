@@ -7,8 +7,9 @@
 #include <atomic>
 #include <csignal>
 #include <string>
-#include <thread>
 
+#include "base/naps.h"
+#include "cluster/descriptors.h"
 #include "cluster/exit_limit.h"
 #include "cluster/limits.h"
 #include "cluster/mpi_exit.h"
@@ -110,7 +111,9 @@ void check_mpi(int code, std::string_view call) {
   std::array<char, MPI_MAX_ERROR_STRING + 1> text{};
   int length = 0;
   MPI_Error_string(code, text.data(), &length);
-  throw BackendError(std::string(call) + ": " + std::string(text.data(), static_cast<std::size_t>(length)));
+  const std::string trouble = descriptor_trouble();
+  throw BackendError(std::string(call) + ": " + std::string(text.data(), static_cast<std::size_t>(length)) +
+                     (trouble.empty() ? "" : " (" + trouble + ")"));
 }
 
 MpiComm::MpiComm(const void* handle, const base::Deadline& deadline) {
@@ -139,6 +142,7 @@ MpiComm::~MpiComm() {
 }
 
 bool wait_mpi(MPI_Request& request, const base::Deadline& deadline, const std::function<void()>& while_waiting) {
+  base::Naps naps;
   while (true) {
     int done = 0;
     {
@@ -148,7 +152,7 @@ bool wait_mpi(MPI_Request& request, const base::Deadline& deadline, const std::f
     if (done != 0) return true;
     if (deadline.passed()) return false;
     if (while_waiting) while_waiting();
-    std::this_thread::yield();  // MPI makes progress in MPI_Test only: there is nothing to sleep on
+    naps.take();  // MPI makes progress in MPI_Test only: there is nothing to sleep on
   }
 }
 

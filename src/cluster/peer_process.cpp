@@ -1,6 +1,5 @@
 #include "cluster/peer_process.h"
 
-#include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -47,6 +46,16 @@ bool PeerProcess::end() const noexcept {
 #else
   return false;
 #endif
+}
+
+bool nobody_died(std::span<const PeerProcess> processes, std::vector<pollfd>& scratch) {
+  scratch.clear();
+  for (const auto& process : processes) {
+    if (!process.watched()) continue;
+    if (process.descriptor() < 0) return false;
+    scratch.push_back({process.descriptor(), POLLIN, 0});
+  }
+  return poll(scratch.data(), scratch.size(), 0) == 0;
 }
 
 }  // namespace kolo::cluster

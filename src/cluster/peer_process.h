@@ -1,5 +1,9 @@
 #pragma once
+#include <poll.h>
 #include <sys/types.h>
+
+#include <span>
+#include <vector>
 
 #include "base/unique_fd.h"
 #include "kolo/types.h"
@@ -19,6 +23,8 @@ class PeerProcess {
   [[nodiscard]] bool dies_within(int milliseconds) const noexcept;
   // Becomes readable when the process dies; -1 where there is none. For poll().
   [[nodiscard]] int descriptor() const noexcept { return descriptor_.get(); }
+  // Whether it can die at all, as this process sees it: it is neither nobody nor this process itself.
+  [[nodiscard]] bool watched() const noexcept { return pid_ != 0; }
   // Throws PeerLostError if dead.
   void require_alive() const;
   // Ends it by SIGKILL, through the descriptor: never another process that was given the same number. False where that
@@ -31,5 +37,9 @@ class PeerProcess {
   bool gone_ = false;  // already when we looked first
   base::UniqueFd descriptor_;
 };
+
+// Whether none of them has, as far as one look at all of them tells; false where that takes a look at each. `scratch`:
+// memory that is used again.
+[[nodiscard]] bool nobody_died(std::span<const PeerProcess> processes, std::vector<pollfd>& scratch);
 
 }  // namespace kolo::cluster

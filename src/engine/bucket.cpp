@@ -11,13 +11,16 @@ Bucket::Bucket(const PlannedBucket& plan, std::size_t own_words)
 
 // The note's hash is another one each round: where two notes have the same by chance, they have it once.
 std::uint64_t Stamp::word() const noexcept {
-  return (base::hash64(note, round) & 0xffff) << 48 | (generation & 0xffff) << 32 | (round & 0xffffffff);
+  const std::uint64_t hash = note.empty() ? 0 : base::hash64(note, round) << 48;
+  return hash | (generation & 0xffff) << 32 | (round & 0xffffffff);
 }
+
+std::uint64_t Stamp::complement() const noexcept { return ~word() & (note.empty() ? ~kNoteBits : ~std::uint64_t{0}); }
 
 void Bucket::open(const Stamp& stamp) {
   std::fill(flags_.begin(), flags_.end(), 0);
   flags_[1] = stamp.word();
-  flags_[2] = ~flags_[1];
+  flags_[2] = stamp.complement();
   missing_ = plan_.tensors.size();
 }
 

@@ -36,10 +36,13 @@ struct Reduction {
 
 // What all ranks must agree on in a round.
 struct Stamp {
+  static constexpr std::uint64_t kNoteBits = std::uint64_t{0xffff} << 48;
   std::uint64_t generation = 0;
   std::uint64_t round = 0;
-  std::string_view note = {};  // see GradientReducer::note()
+  std::string_view note = {};  // see GradientReducer::note(); empty: agrees with any
+  // Two words whose OR over all ranks has a bit in common where these do not agree.
   [[nodiscard]] std::uint64_t word() const noexcept;
+  [[nodiscard]] std::uint64_t complement() const noexcept;
 };
 
 // pack(), place() and clear_missing() belong to the thread that contributes, until it hands the bucket over for launch;
@@ -80,8 +83,8 @@ class Bucket {
   // REQUIRES: complete.
   [[nodiscard]] bool voided() const noexcept { return (flags_[0] & kVoid) != 0; }
   [[nodiscard]] bool stamps_agree() const noexcept { return same_round() && same_note(); }
-  [[nodiscard]] bool same_round() const noexcept { return (flags_[1] & flags_[2] & ~kNoteBits) == 0; }
-  [[nodiscard]] bool same_note() const noexcept { return (flags_[1] & flags_[2] & kNoteBits) == 0; }
+  [[nodiscard]] bool same_round() const noexcept { return (flags_[1] & flags_[2] & ~Stamp::kNoteBits) == 0; }
+  [[nodiscard]] bool same_note() const noexcept { return (flags_[1] & flags_[2] & Stamp::kNoteBits) == 0; }
   // What close() was given by those who closed it.
   [[nodiscard]] bool has_another() const noexcept { return (flags_[0] & kAnother) != 0; }
   [[nodiscard]] bool has_no_other() const noexcept { return (flags_[0] & kNoOther) != 0; }
@@ -95,7 +98,6 @@ class Bucket {
   static constexpr std::uint64_t kVoid = 1;
   static constexpr std::uint64_t kAnother = std::uint64_t{1} << 62;
   static constexpr std::uint64_t kNoOther = std::uint64_t{1} << 63;
-  static constexpr std::uint64_t kNoteBits = std::uint64_t{0xffff} << 48;
   static constexpr std::size_t kFirstBitsWord = 3;
 
   // Marks it as contributed; true when it was the last.

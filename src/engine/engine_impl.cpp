@@ -337,9 +337,7 @@ void EngineImpl::forget(GradientRounds& rounds) {
 
 void EngineImpl::forget_notes() {
   const std::scoped_lock lock(progress_lock_);
-  for (auto* rounds : rounds_) {
-    if (rounds->mine() && !rounds->round_to_end()) rounds->note({});
-  }
+  for (auto* rounds : rounds_) rounds->note({});
 }
 
 void EngineImpl::bury(std::shared_ptr<void> memory) {

@@ -13,8 +13,9 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kMostAsked = 64;  // more than these are not asked one by one
-constexpr int kLooks = 20;      // at a lock that is only held for short
+constexpr std::size_t kMostAsked = 64;    // of a world: in larger ones only those who are known to be waited for
+constexpr std::size_t kMostOfThese = 16;  // and of them the first
+constexpr int kLooks = 20;                // at a lock that is only held for short
 constexpr auto kBetweenLooks = 500us;
 constexpr auto kAnswerTime = 3s;  // usually some milliseconds, but the machine may be busy
 
@@ -77,7 +78,8 @@ Stall EngineImpl::ask_about(const std::string& operation, std::vector<Rank> name
   Stall stall{0, Clock::now(), named, std::move(named)};
   const int size = parts_.placement.size;
   if (parts_.inquiry == nullptr) return stall;
-  if ((stall.asked.empty() || chain) && size <= kMostAsked) {
+  if (stall.asked.size() > kMostOfThese) stall.asked.resize(kMostOfThese);
+  if ((stall.asked.empty() || chain) && static_cast<std::size_t>(size) <= kMostAsked) {
     stall.asked.clear();
     for (Rank other = 0; other < size; ++other) {
       if (other != rank()) stall.asked.push_back(other);

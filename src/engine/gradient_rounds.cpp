@@ -44,7 +44,8 @@ Entry GradientRounds::make_entry(const std::string& settings) const {
   entry.name = name_of(settings_.id);
   entry.signature.kind = Kind::gradient_round;
   ReducerOptions options = settings_.options;
-  for (const auto& further : {settings, note_, another_.empty() ? "" : "a second round of this step for " + another_}) {
+  const std::string note = notes_differ_ ? current_note() : "";
+  for (const auto& further : {settings, note, another_.empty() ? "" : "a second round of this step for " + another_}) {
     if (!further.empty()) options.settings += (options.settings.empty() ? "" : ", ") + further;
   }
   entry.signature.table = table_text(table_, options);
@@ -154,7 +155,8 @@ void GradientRounds::open_buckets() {
     // Last round's results are read no more than what is enqueued by now says. A round that fails writes none, and goes
     // on also where the device is lost.
     if (user_ && failure_.empty()) host_.lane()->order_after(*user_);
-    for (auto& bucket : frozen_->buckets) bucket->open({generation_, round_, note_});
+    const std::string note = current_note();
+    for (auto& bucket : frozen_->buckets) bucket->open({generation_, round_, note});
     handed_over_.assign(frozen_->buckets.size(), false);
     not_handed_over_ = handed_over_.size();
     as_void_ = table_changed_;
@@ -263,6 +265,16 @@ void GradientRounds::pass_on(const OnReduced& reduced) {
   }
 }
 
+void GradientRounds::note(std::string what) {
+  const std::scoped_lock lock(note_lock_);
+  note_ = std::move(what);
+}
+
+std::string GradientRounds::current_note() const {
+  const std::scoped_lock lock(note_lock_);
+  return note_;
+}
+
 // Hands over whatever has not left yet.
 void GradientRounds::close_round() {
   if (!round_open_) open_buckets();
@@ -309,7 +321,8 @@ void GradientRounds::finish(Stream user, const OnReduced& reduced) {
         if (!bucket->same_round())
           throw MismatchError("ranks are in different rounds of gradients/" + std::to_string(settings_.id));
       }
-      if (disagree_on_another() || disagree_on_notes() || dropped()) {
+      notes_differ_ = disagree_on_notes();
+      if (notes_differ_ || disagree_on_another() || dropped()) {
         host_.counters().plans_voided.add();
         let_go(std::exchange(retired_, std::move(frozen_)));
         negotiated = true;
@@ -391,7 +404,8 @@ void GradientRounds::end_round(bool failed) {
   round_open_ = false;
   doomed_ = false;
   another_.clear();
-  note_.clear();
+  note({});
+  notes_differ_ = false;
   failure_.clear();
   ++round_;
   finished_rounds_.fetch_add(1);

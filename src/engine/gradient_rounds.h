@@ -85,7 +85,7 @@ class GradientRounds final : public GradientReducer {
   [[nodiscard]] std::shared_ptr<GradientMemory> memory() const override;
   void change_table(std::vector<GradientInfo> table) override;
   void need_another_round(const std::string& what) override { another_ = what; }
-  void note(std::string what) override { note_ = std::move(what); }
+  void note(std::string what) override;
   using GradientReducer::finish;
   void finish(Stream user, const OnReduced& reduced) override;
   [[nodiscard]] std::span<std::byte> gradient(std::size_t index) override;
@@ -178,6 +178,7 @@ class GradientRounds final : public GradientReducer {
   [[nodiscard]] bool dropped() const;
   [[nodiscard]] bool hopeless() const noexcept { return finished_rounds_.load() >= error_from_.load(); }
   [[nodiscard]] Awaited awaited() const;
+  [[nodiscard]] std::string current_note() const;
 
   RoundHost& host_;
   std::vector<GradientInfo> table_;
@@ -185,8 +186,10 @@ class GradientRounds final : public GradientReducer {
   std::unique_ptr<Frozen> frozen_;
   std::unique_ptr<Frozen> retired_;  // what was contributed in place lies in it: kept until the next round begins
   bool table_changed_ = false;
-  std::string note_;     // what was done since the last round
-  std::string another_;  // for what a round has to follow this one in the same step
+  mutable std::mutex note_lock_;
+  std::string note_;           // what was done since the last round; guarded by note_lock_
+  bool notes_differ_ = false;  // in this round, which is negotiated because of it
+  std::string another_;        // for what a round has to follow this one in the same step
   std::atomic<bool> round_open_{false};
   std::atomic<bool> doomed_{false};
   std::atomic<std::thread::id> owner_{};  // who finished the last round

@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "cluster/descriptors.h"
 #include "cluster/make.h"
 #include "cluster/mpi_exit.h"
 #include "comm/select.h"
@@ -41,6 +42,12 @@ void measure_together(std::vector<std::unique_ptr<Context::Parts>>& all) {
   for (auto& rank : ranks) rank.get();
 }
 
+// Of a rank's own: seven for each on its host, for each of some others four, and after a loss one or two for each rank
+// of the world, where this one is who leads the agreement on the survivors (cluster/membership.h).
+std::size_t descriptors_for(const Placement& placement) {
+  return 256 + 8 * static_cast<std::size_t>(placement.local_size) + 2 * static_cast<std::size_t>(placement.size);
+}
+
 std::unique_ptr<Context> make_over_mpi(const void* mpi_comm, Config config) {
   cluster::note_failed_start(true);  // until it is there
   runtime::check(config);
@@ -62,6 +69,7 @@ std::unique_ptr<Context::Parts> runtime::make_process_parts(Config config,
                                                             std::unique_ptr<cluster::Bootstrap> bootstrap,
                                                             const void* mpi_comm) {
   auto parts = make_parts(std::move(config), std::move(bootstrap));
+  cluster::make_room_for_descriptors(descriptors_for(parts->bootstrap->placement()));
   agree_on_settings(*parts->bootstrap, parts->config);
   parts->watch = make_watch(*parts->bootstrap, parts->config, parts->logger);
   if (parts->watch) {

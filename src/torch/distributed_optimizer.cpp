@@ -11,7 +11,8 @@ DistributedOptimizer::DistributedOptimizer(Context& context, std::shared_ptr<tor
 DistributedOptimizer::DistributedOptimizer(Engine& engine, std::shared_ptr<torch::optim::Optimizer> optimizer,
                                            const NamedTensors& parameters, DistributedOptions options)
     : optimizer_(std::move(optimizer)),
-      binding_(std::make_shared<GradientBinding>(engine, optimizer_, parameters, options)) {
+      binding_(std::make_shared<GradientBinding>(engine, optimizer_, parameters, options)),
+      name_(binding_->name()) {
   binding_->attach();
 }
 

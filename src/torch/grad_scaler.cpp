@@ -150,9 +150,10 @@ Context& GradScaler::context() const {
       "state of before into a scaler of another Context");
 }
 
-bool GradScaler::on_any_rank(bool here) const {
+bool GradScaler::on_any_rank(bool here, const std::string& of) const {
   if (context_ == nullptr || context().size() == 1) return here;
-  return allreduce_metrics(*context_, {here ? 1.0 : 0.0}, "kolo/grad_scaler", ReduceOp::max)[0] != 0;
+  const std::string name = "kolo/grad_scaler" + (of.empty() ? "" : "/" + of);
+  return allreduce_metrics(*context_, {here ? 1.0 : 0.0}, name, ReduceOp::max)[0] != 0;
 }
 
 // Where a rank has failed the step is over.
@@ -166,17 +167,17 @@ auto GradScaler::or_forget(torch::optim::Optimizer& optimizer, const Decision& d
   }
 }
 
-bool GradScaler::overflowed(const Stage& stage) const {
+bool GradScaler::overflowed(const Stage& stage, const std::string& of) const {
   double here = 0;
   for (const auto& overflow : stage.overflows) here = std::max(here, overflow.item<double>());  // waits for the device
-  return on_any_rank(here != 0);
+  return on_any_rank(here != 0, of);
 }
 
 // Whether this step is taken.
-bool GradScaler::decide(torch::optim::Optimizer& optimizer) {
+bool GradScaler::decide(torch::optim::Optimizer& optimizer, const std::string& of) {
   Stage& stage = stage_of(optimizer);
   if (!stage.unscaled && !search(optimizer, stage)) unscale(optimizer, stage);
-  const bool overflow = or_forget(optimizer, [&] { return overflowed(stage); });
+  const bool overflow = or_forget(optimizer, [&] { return overflowed(stage, of); });
   stage.stepped = true;
   overflow_ |= overflow;
   return !overflow;
@@ -200,7 +201,8 @@ void GradScaler::take(torch::optim::Optimizer& optimizer, const Step& step, cons
 }
 
 // Agreed on once: ranks that went different ways would wait for each other.
-OverflowVote* GradScaler::vote_of(const std::shared_ptr<torch::optim::Optimizer>& optimizer) {
+OverflowVote* GradScaler::vote_of(const DistributedOptimizer& distributed) {
+  const auto optimizer = distributed.watch_optimizer().lock();
   auto* const fused = dynamic_cast<FusedOptimizer*>(optimizer.get());
   std::erase_if(votes_, [](const auto& vote) { return vote.first.expired(); });
   const auto known = votes_.find(optimizer);
@@ -213,7 +215,7 @@ OverflowVote* GradScaler::vote_of(const std::shared_ptr<torch::optim::Optimizer>
   }
   const bool can = fused != nullptr && fused->launches_all();
   std::unique_ptr<OverflowVote> vote;
-  if (!on_any_rank(!can)) {
+  if (!on_any_rank(!can, distributed.name())) {
     vote = std::make_unique<OverflowVote>(context_, *fused, gradients_of(*optimizer).front().tensors.front());
   }
   return (votes_[optimizer] = std::move(vote)).get();
@@ -223,14 +225,14 @@ void GradScaler::step_async(DistributedOptimizer& distributed) {
   close_round(distributed);
   torch::optim::Optimizer& optimizer = distributed.optimizer();
   Stage& stage = stage_of(optimizer);
-  OverflowVote* const vote = stage.unscaled ? nullptr : vote_of(distributed.watch_optimizer().lock());
-  if (vote == nullptr) {
+  OverflowVote* const vote = stage.unscaled ? nullptr : vote_of(distributed);
+  auto* const fused = dynamic_cast<FusedOptimizer*>(&optimizer);
+  const auto launcher = fused == nullptr ? nullptr : fused->shared_launcher();
+  if (vote == nullptr || launcher == nullptr) {  // no launcher: wrapped anew while nothing of it required a gradient
     step(distributed);
     return;
   }
-  auto& fused = dynamic_cast<FusedOptimizer&>(optimizer);
-  const auto launcher = fused.shared_launcher();
-  const float* const overflow = or_forget(optimizer, [&] { return vote->take(fused); });
+  const float* const overflow = or_forget(optimizer, [&] { return vote->take(*fused); });
   stage.stepped = stage.in_update = true;
   take(
       optimizer, [&] { distributed.step(); }, overflow);
@@ -266,14 +268,14 @@ void GradScaler::settle() {
 }
 
 bool GradScaler::step(torch::optim::Optimizer& optimizer) {
-  if (!decide(optimizer)) return false;
+  if (!decide(optimizer, {})) return false;
   take(optimizer, [&] { optimizer.step(); });
   return true;
 }
 
 bool GradScaler::step(DistributedOptimizer& optimizer) {
   close_round(optimizer);
-  if (!decide(optimizer.optimizer())) {
+  if (!decide(optimizer.optimizer(), optimizer.name())) {
     optimizer.skip();
     return false;
   }

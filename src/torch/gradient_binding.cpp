@@ -5,7 +5,7 @@
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
-#include <new>
+#include <utility>
 
 #include "kolo/error.h"
 #include "kolo/torch/fused_optimizer.h"
@@ -93,8 +93,22 @@ void GradientBinding::attach() {
         owner->on_gradient(*mine);
       }
     };
-    slot->hook = GradientHook::install(slot->parameter, std::move(call));
+    slot->hook = GradientHook::install(slot, std::move(call));
+    withdraw_offers(*slot);
   }
+}
+
+// What one optimizer's ranks write over a gradient where it lies, another one would reduce once more.
+void GradientBinding::withdraw_offers(const GradientSlot& newcomer) {
+  for (const auto& other : GradientHook::slots_of(newcomer.parameter)) {
+    if (other.get() == &newcomer || !std::exchange(other->offered, false)) continue;
+    GradientAllocator::instance().forget(newcomer.parameter.unsafeGetTensorImpl());
+  }
+}
+
+bool GradientBinding::is_of_this_only(const GradientSlot& slot) {
+  const auto holders = GradientHook::slots_of(slot.parameter);
+  return holders.size() == 1 && holders.front().get() == &slot;
 }
 
 void GradientBinding::detach() {
@@ -121,10 +135,12 @@ void GradientBinding::detach() {
 void GradientBinding::on_gradient(GradientSlot& slot) {
   const std::lock_guard lock(mutex_);
   closed_ = false;
-  if (!reducer_) {
+  if (!reducer_ || lifetime_.is_over()) {  // step() says so; a later optimizer may be training the same parameters
     return;
   }
-  require_context();
+  if (!slot.parameter.grad().defined()) {  // a hook of the program's has taken it away
+    return;
+  }
   teach_allocator(slot);
   if (no_sync_ > 0) {
     return;
@@ -221,8 +237,9 @@ void GradientBinding::contribute(GradientSlot& slot) {
   if (slot.index == GradientSlot::kDeparted || !is_described_by(slot.parameter, slot.info)) {
     return;  // not in this round's table
   }
-  slot.in_place = options_.shared_gradients && lies_as(gradient, slot.info) && is_alone(gradient);
-  slot.kept = laid_out(gradient, slot.info, must_be_copied(gradient));
+  slot.in_place =
+      options_.shared_gradients && lies_as(gradient, slot.info) && is_alone(gradient) && is_of_this_only(slot);
+  slot.kept = laid_out(gradient, slot.info, must_be_copied(gradient) || is_of_another(slot, gradient));
   if (slot.in_place) {
     reducer_->contribute_in_place(slot.index, slot.kept.mutable_data_ptr());
   } else {
@@ -239,6 +256,11 @@ bool GradientBinding::must_be_copied(const at::Tensor& gradient) {
     return false;
   }
   return shares_memory(gradient) || !contributed_.insert(gradient.const_data_ptr()).second;
+}
+
+// In the memory of another reducer's result, which that will write to. (Such memory cannot be resized.)
+bool GradientBinding::is_of_another(const GradientSlot& slot, const at::Tensor& gradient) {
+  return !gradient.storage().resizable() && !slot.is_view(gradient);
 }
 
 void GradientBinding::sweep(const Slots& slots) {
@@ -285,16 +307,17 @@ void GradientBinding::offer_memory() {
   offered_ = reducer_->generation();
   const auto memory = reducer_->memory();
   for (const auto& slot : slots_) {
-    if (memory != nullptr && slot->info.bytes() >= options_.shared_from) {
+    if (memory != nullptr && slot->info.bytes() >= options_.shared_from && is_of_this_only(*slot)) {
       GradientAllocator::instance().serve(slot->parameter.unsafeGetTensorImpl(), slot->info.bytes(), memory);
+      slot->offered = true;
     } else {
       stop_offering(*slot);
     }
   }
 }
 
-void GradientBinding::stop_offering(const GradientSlot& slot) const {
-  if (options_.shared_gradients) {
+void GradientBinding::stop_offering(GradientSlot& slot) {
+  if (std::exchange(slot.offered, false)) {
     GradientAllocator::instance().forget(slot.parameter.unsafeGetTensorImpl());
   }
 }
@@ -335,6 +358,7 @@ void GradientBinding::close_round(Before before) {
   refuse_late_changes();
   renew_launcher();
   begin_round();
+  refuse_gradients_of_this_rank();
   sweep(slots_);
   const auto joined = first_that_joined();
   if (joined) {
@@ -351,6 +375,7 @@ void GradientBinding::close_round(Before before) {
   for (const auto& slot : departed_) {
     GradientHook::remove(slot->parameter, slot->hook);
   }
+  frozen_.insert(frozen_.end(), departed_.begin(), departed_.end());
   departed_.clear();
   if (compares_steps()) reducer_->note("after no step()");  // until there is one
   closed_ = true;

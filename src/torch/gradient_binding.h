@@ -53,6 +53,7 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   enum class Outcome { updated, left_out };
   void stepped(Outcome outcome);  // the optimizer has used the gradients, or is not to
 
+  [[nodiscard]] std::string name() const { return reducer_->name(); }
   void add_names(const NamedTensors& parameters) { names_.add(parameters); }
   void enter_no_sync() noexcept { ++no_sync_; }
   void leave_no_sync() noexcept { --no_sync_; }
@@ -71,6 +72,9 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   void contribute(GradientSlot& slot);
   [[nodiscard]] bool must_be_copied(const at::Tensor& gradient);
   void refuse_late_changes();
+  void refuse_gradients_of_this_rank();
+  [[nodiscard]] bool was_reduced(const at::Tensor& parameter) const;
+  [[nodiscard]] std::string missing_gradients() const;
   [[nodiscard]] bool compares_steps() const;
   void sweep(const Slots& slots);
   void finish(const GradientReducer::OnReduced& reduced = {});
@@ -78,7 +82,10 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   void update_early(std::size_t index) noexcept;
   void offer_memory();
   void teach_allocator(const GradientSlot& slot) const;
-  void stop_offering(const GradientSlot& slot) const;
+  static void stop_offering(GradientSlot& slot);
+  static void withdraw_offers(const GradientSlot& newcomer);
+  [[nodiscard]] static bool is_of_this_only(const GradientSlot& slot);
+  [[nodiscard]] static bool is_of_another(const GradientSlot& slot, const at::Tensor& gradient);
   void publish(const Slots& slots);
   bool publish(GradientSlot& slot);
   void move_out() const;
@@ -102,6 +109,7 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   ParameterNames names_;
   Slots slots_;     // in the reducer's order
   Slots departed_;  // left the table; their hooks are taken off when none is running
+  Slots frozen_;    // these, as long as what a round left there is their gradient
   std::unique_ptr<GradientReducer> reducer_;
   std::weak_ptr<StepLauncher> given_;  // to the optimizer
   std::optional<c10::Device> device_;  // of the parameters that are not in the host's memory

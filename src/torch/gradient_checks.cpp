@@ -2,10 +2,12 @@
 // take.
 #include <algorithm>
 #include <iterator>
+#include <sstream>
 
 #include "kolo/error.h"
 #include "kolo/torch/fused_optimizer.h"
 #include "torch/equal_weights.h"
+#include "torch/fingerprint.h"
 #include "torch/gradient_binding.h"
 #include "torch/optimizer_settings.h"
 #include "torch/torch_device.h"
@@ -30,6 +32,50 @@ void GradientBinding::refuse_late_changes() {
   }
 }
 
+// Whether the gradient of a parameter that is not in this round's table is alike on all ranks all the same: what a
+// round left there before it was frozen, and perhaps zeros since.
+bool GradientBinding::was_reduced(const at::Tensor& parameter) const {
+  const auto is_it = [&](const auto& slot) { return slot->parameter.is_same(parameter); };
+  const auto frozen = std::ranges::find_if(frozen_, is_it);
+  if (frozen != frozen_.end()) return (*frozen)->grad_is_result();
+  const auto departed = std::ranges::find_if(departed_, is_it);
+  return departed != departed_.end() && ((*departed)->grad_is_leftover() || !parameter.grad().any().item<bool>());
+}
+
+// The optimizer in it uses every gradient that there is, and only those of the table are averaged.
+void GradientBinding::refuse_gradients_of_this_rank() {
+  if (engine_.size() == 1) return;
+  std::erase_if(frozen_, [](const auto& slot) { return !slot->grad_is_result(); });
+  for (const auto& group : optimizer_->param_groups()) {
+    for (const auto& parameter : group.params()) {
+      if (parameter.requires_grad() || !parameter.grad().defined()) continue;
+      const auto is_it = [&](const auto& slot) { return slot->parameter.is_same(parameter); };
+      if (std::ranges::any_of(slots_, is_it) || was_reduced(parameter)) continue;
+      const std::string* const name = names_.find(parameter);
+      spoil("parameter '" + (name == nullptr ? std::string("of no name") : *name) +
+            "' requires no gradient and has one, which is this rank's own: step() would use it without averaging it. "
+            "Take it away (mutable_grad().reset()), or let the parameter require one");
+    }
+  }
+}
+
+// " without a gradient of 'head.weight' and 2 more (1f0e)": a hash of which.
+std::string GradientBinding::missing_gradients() const {
+  std::string first;
+  std::string which;
+  std::size_t missing = 0;
+  for (const auto& slot : slots_) {
+    if (slot->parameter.grad().defined()) continue;
+    if (missing++ == 0) first = slot->info.name;
+    which += slot->info.name + '\n';
+  }
+  if (missing == 0) return {};
+  std::ostringstream text;
+  text << " without a gradient of '" << first << "'";
+  if (missing > 1) text << " and " << missing - 1 << " more (" << std::hex << (fingerprint(which) & 0xffff) << ")";
+  return text.str();
+}
+
 // Where ranks are to differ nothing is said.
 bool GradientBinding::compares_steps() const { return engine_.size() > 1 && options_.compare_weights; }
 
@@ -37,7 +83,7 @@ void GradientBinding::stepped(Outcome outcome) {
   closed_ = false;
   if (lifetime_.is_over()) return;
   if (outcome == Outcome::updated && compares_steps()) {
-    reducer_->note("after a step() taken" + learning_rates_of(*optimizer_));
+    reducer_->note("after a step() taken" + learning_rates_of(*optimizer_) + missing_gradients());
   }
   if (reader_.has_value()) {
     const auto updated_in = current_stream(*device_);  // and gradients read there, perhaps not where they were closed

@@ -3,6 +3,7 @@
 #include <ATen/ops/from_blob.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
@@ -61,6 +62,7 @@ void GradientSlot::publish_view(std::span<std::byte> memory) {
                         view_.storage().use_count() == 1 && view_.const_data_ptr() == memory.data() &&
                         view_.sizes() == info.sizes && view_.strides() == info.strides;
   if (!reusable) {
+    const c10::InferenceMode outlives_it(false);  // where step() is called in one, the gradient may still be added to
     view_ = tensor_at(memory.data(), info, parameter.device());
     in_kolo_memory_ = true;
   }
@@ -103,6 +105,10 @@ void GradientSlot::rescue_kept() noexcept {
   } catch (...) {
     parameter.mutable_grad().reset();
   }
+}
+
+bool GradientSlot::is_view(const at::Tensor& gradient) const {
+  return view_.defined() && view_.storage().unsafeGetStorageImpl() == gradient.storage().unsafeGetStorageImpl();
 }
 
 bool GradientSlot::grad_is_result() const {
@@ -162,12 +168,22 @@ void GradientSlot::remember_version() {
   }
 }
 
-GradientHook* GradientHook::install(const at::Tensor& parameter, Callback callback) {
-  auto& slot = torch::autograd::impl::post_acc_grad_hooks(parameter);
-  auto hook = std::make_unique<GradientHook>(std::move(slot), std::move(callback));
+GradientHook* GradientHook::install(const std::shared_ptr<GradientSlot>& of, Callback callback) {
+  auto& slot = torch::autograd::impl::post_acc_grad_hooks(of->parameter);
+  auto hook = std::make_unique<GradientHook>(std::move(slot), of, std::move(callback));
   GradientHook* const raw = hook.get();
-  torch::autograd::impl::set_post_acc_grad_hooks(parameter, std::move(hook));
+  torch::autograd::impl::set_post_acc_grad_hooks(of->parameter, std::move(hook));
   return raw;
+}
+
+std::vector<std::shared_ptr<GradientSlot>> GradientHook::slots_of(const at::Tensor& parameter) {
+  std::vector<std::shared_ptr<GradientSlot>> slots;
+  auto* hook = dynamic_cast<GradientHook*>(torch::autograd::impl::post_acc_grad_hooks(parameter).get());
+  for (; hook != nullptr; hook = dynamic_cast<GradientHook*>(hook->previous_.get())) {
+    auto slot = hook->of_.lock();
+    if (slot != nullptr && slot->index != GradientSlot::kDeparted) slots.push_back(std::move(slot));
+  }
+  return slots;
 }
 
 void GradientHook::remove(const at::Tensor& parameter, const GradientHook* hook) {

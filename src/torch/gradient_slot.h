@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "kolo/gradient_reducer.h"
 
@@ -33,6 +34,7 @@ class GradientSlot {
   at::Tensor kept;               // what was contributed: the engine may read it until the round has ended
   bool in_place = false;         // and write to it
   bool published = false;        // before the end of this round
+  bool offered = false;          // its gradients are to be made in memory that its reducer gives
 
   // Makes param.grad() the reduced gradient, which is in `memory`: what was contributed, if that is where it lies, else
   // a view. Reuses last round's view when nobody else holds it.
@@ -50,7 +52,11 @@ class GradientSlot {
   // A round was given up in which kolo may write to `kept`: a peer that has been away may still do so. Its contents,
   // whatever they are by now, go to private memory; without memory for that, param.grad() becomes undefined.
   void rescue_kept() noexcept;
-  // Whether param.grad() is what the last round left there, and nothing has been written to it since.
+  // Whether `gradient` is last round's view, wherever its memory is by now.
+  [[nodiscard]] bool is_view(const at::Tensor& gradient) const;
+  // Whether param.grad() is what the last round left there, whatever has been written to it since.
+  [[nodiscard]] bool grad_is_result() const;
+  // The same, and nothing has.
   [[nodiscard]] bool grad_is_leftover() const;
   // param.grad() has just been handed over; whether the program has written to it, or put another in its place, since.
   // (One that is gone, or another optimizer's result, is none of these.) LibTorch's clip_grad_norm_() writes behind
@@ -61,7 +67,6 @@ class GradientSlot {
 
  private:
   void publish_view(std::span<std::byte> memory);
-  [[nodiscard]] bool grad_is_result() const;
 
   at::Tensor view_;  // what publish_view() made, wherever its memory is by now
   bool in_kolo_memory_ = false;
@@ -82,16 +87,19 @@ class GradientHook final : public torch::autograd::PostAccumulateGradHook {
  public:
   using Callback = std::function<void()>;
 
-  static GradientHook* install(const at::Tensor& parameter, Callback callback);
+  static GradientHook* install(const std::shared_ptr<GradientSlot>& of, Callback callback);
+  // Of all optimizers whose table has it, as far as hooks of others, laid over these, let one see.
+  [[nodiscard]] static std::vector<std::shared_ptr<GradientSlot>> slots_of(const at::Tensor& parameter);
   // Puts the previous hook back. Where another hook was laid over ours meanwhile, ours stays and only passes calls on.
   static void remove(const at::Tensor& parameter, const GradientHook* hook);
 
-  GradientHook(std::unique_ptr<PostAccumulateGradHook> previous, Callback callback)
-      : previous_(std::move(previous)), callback_(std::move(callback)) {}
+  GradientHook(std::unique_ptr<PostAccumulateGradHook> previous, std::weak_ptr<GradientSlot> of, Callback callback)
+      : previous_(std::move(previous)), of_(std::move(of)), callback_(std::move(callback)) {}
   void operator()(const at::Tensor& tensor) override;
 
  private:
   std::unique_ptr<PostAccumulateGradHook> previous_;
+  std::weak_ptr<GradientSlot> of_;
   Callback callback_;
 };
 

@@ -75,7 +75,7 @@ void GroupUpdate::add(std::size_t index, Updated tensors, std::int64_t number) {
   const at::Tensor& weight = tensors.weight;
   const bool flat = is_flat(tensors);
   if (flat && is_launched(where_.launcher, weight, tensors.gradient)) {
-    auto& batch = launched_[{number, turn_of(index)}];
+    auto& batch = launched_[{turn_of(index), number}];
     if (batch.empty()) batch = step_tensors(parameters_);
     batch[index] = {batch[index].count, tensors.gradient.const_data_ptr(), data_of(weight), data_of(tensors.first),
                     data_of(tensors.second)};
@@ -110,7 +110,7 @@ std::size_t GroupUpdate::turn_of(std::size_t index) {
 
 void GroupUpdate::run() {
   for (const auto& [key, tensors] : launched_) {
-    rule_.launch(*where_.launcher, {where_.group, tensors, where_.gradient_scale, where_.skip}, key.first,
+    rule_.launch(*where_.launcher, {where_.group, tensors, where_.gradient_scale, where_.skip}, key.second,
                  to_stream(current_stream(*launched_on_)));
   }
   for (const auto& [kind, list] : by_torch_) rule_.by_torch(list, std::get<std::int64_t>(kind));

@@ -89,8 +89,8 @@ class GroupUpdate {
   const UpdateRule& rule_;
   const std::vector<at::Tensor>& parameters_;
   Where where_;
-  // By the number of the step, and the turn of those that must not be updated at the same time.
-  std::map<std::pair<std::int64_t, std::size_t>, std::vector<StepTensor>> launched_;
+  // By the turn of those that must not be updated at the same time, and the number of the step.
+  std::map<std::pair<std::size_t, std::int64_t>, std::vector<StepTensor>> launched_;
   std::optional<c10::Device> launched_on_;
   std::optional<bool> some_overlap_;  // of the group's weights; asked for when the first is launched
   std::map<Kind, UpdatedList> by_torch_;

@@ -162,6 +162,7 @@ class ShmTransport final : public Transport {
     const auto now = base::Deadline::Clock::now();
     if (now - looked_ < kLookForDeaths) return false;
     looked_ = now;
+    if (cluster::nobody_died(processes_, polled_)) return false;  // one system call, however many they are
     bool found = false;
     for (std::size_t peer = 0; peer < processes_.size(); ++peer) {
       if (dead_[peer] || !processes_[peer].dead()) continue;
@@ -173,6 +174,7 @@ class ShmTransport final : public Transport {
   std::unique_ptr<SharedRegion> region_;
   int rank_;
   std::vector<PeerProcess> processes_;
+  std::vector<pollfd> polled_;  // scratch
   std::vector<bool> dead_ = std::vector<bool>(processes_.size(), false);
   std::vector<bool> left_ = std::vector<bool>(processes_.size(), false);
   std::vector<Control*> controls_;  // in region_

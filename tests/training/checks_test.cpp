@@ -1,9 +1,13 @@
 // What programs do by mistake, and would not notice: each is an error on all ranks, and what follows it works.
 #include <gmock/gmock.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
 #include <torch/nn/utils/clip_grad.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/sgd.h>
 #include <torch/types.h>
+
+#include <thread>
 
 #include "kolo/context.h"
 #include "kolo/error.h"
@@ -273,6 +277,142 @@ TEST(Roots, AreComparedByBroadcasts) {
   });
 }
 
+// A step changes what has a gradient, so ranks part where one has kept an old one.
+TEST(StepsApart, AreFoundWhereARankHasGradientsThatOthersLack) {
+  on_ranks(2, [](Context& context) {
+    const at::Tensor used = torch::ones({4}).requires_grad_(true), rare = torch::ones({4}).requires_grad_(true);
+    auto sgd =
+        std::make_shared<torch::optim::SGD>(std::vector<at::Tensor>{used, rare}, torch::optim::SGDOptions(0.125));
+    DistributedOptimizer optimizer(context, sgd, NamedTensors{{"used", used}, {"rare", rare}});
+    const auto step = [&](bool resets, bool uses) {
+      if (resets) optimizer.zero_grad();
+      (uses ? (used + rare).sum() : used.sum()).backward();
+      optimizer.step();
+    };
+    step(true, true);
+    step(context.rank() == 0, false);
+    const auto told = error_of<MismatchError>([&] { step(true, true); });
+    EXPECT_THAT(told, HasSubstr("without a gradient of 'rare'"));
+  });
+}
+
+// Also where a round is open on some ranks by then, and not on others.
+TEST(StepsApart, AreForgottenBehindABroadcastWhereverRanksAre) {
+  on_ranks(2, [](Context& context) {
+    Training training(context);
+    const NamedTensors buffers{{"buffer", torch::zeros({3})}};
+    for (int step = 0; step < 6; ++step) {
+      training.optimizer.zero_grad();
+      if ((step + context.rank()) % 2 == 0) (training.weight * 2).sum().backward();
+      broadcast_parameters(context, buffers);
+      training.optimizer.step();
+    }
+    training.expect_equal_weights();
+  });
+}
+
+// Whatever thread steps, and whichever broadcasts.
+TEST(StepsApart, AreForgottenByABroadcastOfAnotherThread) {
+  on_ranks(2, [](Context& context) {
+    Training training(context);
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      std::thread([&] {
+        training.step();
+        training.backward();
+        if (context.rank() == 0) {
+          training.optimizer.skip();
+        } else {
+          training.optimizer.step();
+        }
+      }).join();
+      training.start_again();
+    }
+    training.step();
+    training.expect_equal_weights();
+  });
+}
+
+// The optimizer inside uses them, and they were not averaged.
+TEST(GradientsOfOneRank, AreRefused) {
+  on_ranks(2, [](Context& context) {
+    Training frozen_amid(context);
+    frozen_amid.step();
+    frozen_amid.optimizer.zero_grad();
+    {
+      const auto no_sync = frozen_amid.optimizer.no_sync();
+      (frozen_amid.weight * (context.rank() + 1)).sum().backward();
+    }
+    frozen_amid.weight.requires_grad_(false);
+    EXPECT_THAT(error_of<UsageError>([&] { frozen_amid.optimizer.step(); }),
+                HasSubstr("'weight' requires no gradient and has one, which is this rank's own"));
+    Training by_hand(context);
+    by_hand.weight.requires_grad_(false);
+    by_hand.weight.mutable_grad() = torch::ones({4}) * (context.rank() + 1);
+    EXPECT_THAT(error_of<UsageError>([&] { by_hand.optimizer.step(); }), HasSubstr("mutable_grad().reset()"));
+  });
+}
+
+TEST(GradientsOfOneRank, AreNotWhatARoundHasLeftAtAFrozenParameter) {
+  for (const bool zeroes : {false, true}) {
+    on_ranks(2, [&](Context& context) {
+      Training training(context);
+      training.step();
+      training.weight.requires_grad_(false);
+      for (int step = 0; step < 3; ++step) {
+        if (zeroes) training.optimizer.zero_grad(false);
+        training.optimizer.step();
+      }
+      training.weight.requires_grad_(true);
+      training.step();
+      training.expect_equal_weights();
+    });
+  }
+}
+
+// As programs do that keep gradients elsewhere until the step.
+class TakesAway final : public torch::autograd::PostAccumulateGradHook {
+ public:
+  explicit TakesAway(at::Tensor& into) : into_(into) {}
+  void operator()(const at::Tensor& tensor) override {
+    into_ = tensor.grad();
+    tensor.mutable_grad().reset();
+  }
+
+ private:
+  at::Tensor& into_;
+};
+
+TEST(Hooks, OfTheProgramsMayTakeGradientsAwayUntilTheStep) {
+  on_ranks(2, [](Context& context) {
+    at::Tensor elsewhere;
+    const at::Tensor weight = torch::ones({4}).requires_grad_(true);
+    torch::autograd::impl::set_post_acc_grad_hooks(weight, std::make_unique<TakesAway>(elsewhere));
+    auto sgd = std::make_shared<torch::optim::SGD>(std::vector<at::Tensor>{weight}, torch::optim::SGDOptions(0.125));
+    DistributedOptimizer optimizer(context, sgd, NamedTensors{{"weight", weight}});
+    for (int step = 1; step <= 3; ++step) {
+      optimizer.zero_grad();
+      (weight * (context.rank() + 1)).sum().backward();
+      EXPECT_FALSE(weight.grad().defined());
+      weight.mutable_grad() = elsewhere;
+      optimizer.step();
+      EXPECT_TRUE(weight.eq(1 - step * 0.125 * 1.5).all().item<bool>());
+    }
+  });
+}
+
+TEST(Modes, AStepInInferenceModeLeavesAGradientThatMayBeAddedTo) {
+  on_ranks(2, [](Context& context) {
+    Training training(context);
+    for (int step = 0; step < 3; ++step) {
+      training.optimizer.zero_grad(false);
+      (training.weight * 2).sum().backward();
+      const c10::InferenceMode inference;
+      training.optimizer.step();
+    }
+    training.expect_equal_weights();
+  });
+}
+
 // The other way round than it must be. What there is of it is used no more, and goes without harm.
 TEST(Order, AnOptimizerThatOutlivesItsContextSaysSo) {
   for (const int ranks : {1, 2}) {
@@ -286,7 +426,8 @@ TEST(Order, AnOptimizerThatOutlivesItsContextSaysSo) {
           std::chrono::seconds(20));  // the first that leaves would end the others' backward
       context.reset();
       EXPECT_THAT(error_of<UsageError>([&] { training.optimizer.step(); }), HasSubstr("has been destroyed"));
-      EXPECT_THAT(error_of<UsageError>([&] { training.backward(); }), HasSubstr("has been destroyed"));
+      training.backward();  // somebody else may train these weights by now
+      EXPECT_THAT(error_of<UsageError>([&] { training.optimizer.step(); }), HasSubstr("has been destroyed"));
     });
   }
 }

@@ -1,4 +1,7 @@
-kolo_test(cluster_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/cluster/cluster_test.cpp LABELS unit)
+kolo_test(cluster_test LABELS unit SOURCES
+  ${CMAKE_CURRENT_LIST_DIR}/cluster/cluster_test.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/cluster/descriptors_test.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/cluster/doubling_gather_test.cpp)
 kolo_test(monitor_test LABELS unit SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/cluster/membership_test.cpp
   ${CMAKE_CURRENT_LIST_DIR}/cluster/host_address_test.cpp

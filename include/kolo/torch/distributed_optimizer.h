@@ -84,6 +84,8 @@ class DistributedOptimizer {
   // step(). On a device: ready in the stream that is current here, as with step(), and the host waits for other hosts
   // only.
   void synchronize();
+  // Of its rounds, as errors have it ("gradients/0"): the same on all ranks.
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
   // How many rounds have ended, by synchronize(), step() or a failure.
   [[nodiscard]] std::uint64_t rounds() const noexcept;
   // Instead of step(): closes the round and leaves the weights as they are. Collective.
@@ -116,6 +118,7 @@ class DistributedOptimizer {
  private:
   std::shared_ptr<torch::optim::Optimizer> optimizer_;
   std::shared_ptr<GradientBinding> binding_;  // shared with the hooks, which hold it weakly
+  std::string name_;
 };
 
 }  // namespace kolo

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "kolo/context.h"
@@ -118,12 +119,13 @@ class GradScaler {
   template <class Decision>
   auto or_forget(torch::optim::Optimizer& optimizer, const Decision& decision);
   [[nodiscard]] Context& context() const;
-  [[nodiscard]] bool on_any_rank(bool here) const;
-  bool overflowed(const Stage& stage) const;
+  // `of`: the DistributedOptimizer's name, or empty; threads of a rank ask for several at a time.
+  [[nodiscard]] bool on_any_rank(bool here, const std::string& of) const;
+  bool overflowed(const Stage& stage, const std::string& of) const;
   void close_round(DistributedOptimizer& optimizer);
   Stage& stage_of(torch::optim::Optimizer& optimizer);
-  bool decide(torch::optim::Optimizer& optimizer);
-  [[nodiscard]] OverflowVote* vote_of(const std::shared_ptr<torch::optim::Optimizer>& optimizer);
+  bool decide(torch::optim::Optimizer& optimizer, const std::string& of);
+  [[nodiscard]] OverflowVote* vote_of(const DistributedOptimizer& distributed);
   void change_scale();
   [[nodiscard]] float wait_for(LateValue& value) const;
   void settle();

@@ -226,6 +226,28 @@ TEST(FusedLaunches, WeightsThatShareMemoryAreUpdatedOneAfterTheOther) {
   expect_bits(one_memory_for_several, run_on_cpus(2, one_memory_for_several));
 }
 
+// Also where they have had different numbers of steps.
+Tensors one_memory_and_other_numbers(Place& place) {
+  const at::Tensor whole = at::linspace(1, 2, 12).to(place.device);
+  const at::Tensor first = whole.narrow(0, 0, 8).detach().requires_grad_();
+  const at::Tensor second = whole.narrow(0, 4, 8).detach().requires_grad_();
+  const auto options = torch::optim::AdamWOptions(0.1).weight_decay(0.5);
+  auto adamw = std::make_shared<FusedAdamW>(std::vector<at::Tensor>{first, second}, options);
+  DistributedOptimizer optimizer(place.context, adamw, NamedTensors{{"first", first}, {"second", second}});
+  for (int step = 0; step < 4; ++step) {
+    optimizer.zero_grad();
+    at::Tensor loss = first.pow(2).sum();
+    if (step != 1) loss = loss + (second * second * second).sum();
+    loss.backward();
+    optimizer.step();
+  }
+  return {whole.cpu()};
+}
+
+TEST(FusedLaunches, WeightsThatShareMemoryKeepTheirOrderWhateverTheirSteps) {
+  expect_bits(one_memory_and_other_numbers, run_on_cpus(2, one_memory_and_other_numbers));
+}
+
 // The one that takes another's place is there before the other goes.
 Tensors replace_the_distributed_optimizer(Place& place) {
   const OddParameters parameters(place.device);

@@ -77,9 +77,42 @@ TEST(GradScalerOfRanksOnDevices, KnowsAnOptimizerByMoreThanItsAddress) {
   for (const auto& rank : found) EXPECT_TRUE(rank.front().allclose(at::full({4}, 1 - 6 * 0.0125)));
 }
 
+// Wrapped again while nothing of it requires a gradient, an optimizer has no kernels, and the vote of before.
+Tensors freeze_the_body(Place& place) {
+  const at::Tensor head = at::ones({4}).to(place.device).requires_grad_();
+  const at::Tensor body = at::ones({4}).to(place.device).requires_grad_();
+  const auto of_head = std::make_shared<FusedSGD>(std::vector<at::Tensor>{head}, torch::optim::SGDOptions(0.1));
+  const auto of_body = std::make_shared<FusedSGD>(std::vector<at::Tensor>{body}, torch::optim::SGDOptions(0.1));
+  GradScaler scaler(place.context, {.init_scale = 8});
+  for (const bool frozen : {false, true}) {
+    body.requires_grad_(!frozen);
+    DistributedOptimizer one(place.context, of_head, NamedTensors{{"head", head}});
+    DistributedOptimizer other(place.context, of_body, NamedTensors{{"body", body}});
+    for (int step = 0; step < 2; ++step) {
+      one.zero_grad();
+      other.zero_grad();
+      scaler.scale((head * body).sum()).backward();
+      scaler.step_async(one);
+      scaler.step_async(other);
+      scaler.update();
+    }
+  }
+  static_cast<void>(scaler.state());
+  return {head.detach().cpu(), body.detach().cpu()};
+}
+
+TEST(GradScalerOfRanksOnDevices, StepsAnOptimizerThatWasFrozenWhole) {
+  const auto wanted = run_on_cpus(2, freeze_the_body);
+  const auto found = run_on_devices({.hosts = one_host(2)}, freeze_the_body);
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    for (std::size_t i = 0; i < 2; ++i) EXPECT_TRUE(found[rank][i].equal(wanted[rank][i]));
+  }
+}
+
 // What it has of it then, votes and steps that the device was to decide on, goes without harm.
 TEST(GradScalerOfRanksOnDevices, MayOutliveItsContext) {
   DeviceWorld world({.hosts = one_host(2)});
+  world.nccl().expect_lost_buffers(2);  // the votes'
   TorchDevice torch_device(world.device());
   std::vector<std::optional<GradScaler>> scalers(2);
   world.run([&](Context& context) {

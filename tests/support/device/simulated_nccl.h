@@ -55,8 +55,12 @@ class SimulatedNccl {
   [[nodiscard]] int live_communicators() const;
   [[nodiscard]] int aborted_communicators() const;
 
+  // So many buffers are to be left in the end, because a program has let a Context go first.
+  void expect_lost_buffers(std::size_t count) noexcept { lost_ = count; }
+
  private:
   std::shared_ptr<NcclCore> core_;
+  std::size_t lost_ = 0;
 };
 
 }  // namespace kolo::test

@@ -29,5 +29,10 @@ TEST(Troubles, AreNamedByRankAndHost) {
             "rank 0 (a): no driver; rank 2 (c): no GPU");
 }
 
+TEST(Troubles, OfManyTheFirstAreTold) {
+  const std::string text = troubles_of(std::vector<Facts>(10000, {"a", "no driver"}));
+  EXPECT_THAT(text, testing::EndsWith("rank 7 (a): no driver; and 9992 ranks more"));
+}
+
 }  // namespace
 }  // namespace kolo::base

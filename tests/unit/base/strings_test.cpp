@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <numeric>
 #include <set>
 
 namespace kolo::base {
@@ -38,6 +39,14 @@ TEST(Strings, Counted) {
 }
 
 TEST(Strings, ToUpper) { EXPECT_EQ(to_upper("16mIb-ä"), "16MIB-ä"); }
+
+TEST(Ranks, OfManyTheFirstAreNamed) {
+  EXPECT_EQ(ranks_text(std::vector<Rank>{3}), "rank 3");
+  EXPECT_EQ(ranks_text(std::vector<Rank>{0, 2}), "ranks 0, 2");
+  std::vector<Rank> many(100);
+  std::iota(many.begin(), many.end(), 0);
+  EXPECT_EQ(ranks_text(many), "ranks 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 and 84 more");
+}
 
 }  // namespace
 }  // namespace kolo::base

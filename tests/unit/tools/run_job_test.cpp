@@ -88,6 +88,19 @@ TEST(RunJob, WhoWasKilledBeforeTheJobWasEndedHasFailedFirst) {
   EXPECT_EQ(lines.at(3), "rank 0 on h0: killed by SIGTERM, after 2.0 s, when the job was ended");
 }
 
+TEST(RunJob, OfManyTheFirstAreTold) {
+  Job job = all_running(100);
+  job.ended(42, {How::signalled, SIGKILL}, kBegin + 1s);
+  for (int rank = 0; rank < 100; ++rank) {
+    if (rank != 42) job.ended(rank, {How::exited, 3, true}, kBegin + 2s);
+  }
+  const auto lines = job.summary(kBegin + 2s);
+  ASSERT_EQ(lines.size(), 1U + 16 + 1);
+  EXPECT_THAT(lines.front(), HasSubstr("100 ranks: 0 ok, 100 failed"));
+  EXPECT_EQ(lines.at(1), "rank 42 on h42: killed by SIGKILL, after 1.0 s");
+  EXPECT_EQ(lines.back(), "and 84 more ranks");
+}
+
 TEST(RunJob, SomebodyHasFailedFirstEvenIfAllWereTold) {
   Job job = all_running(2);
   job.ended(1, {How::exited, 5, true}, kBegin + 1s);

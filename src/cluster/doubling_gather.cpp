@@ -1,0 +1,61 @@
+#include "cluster/doubling_gather.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "kolo/error.h"
+
+namespace kolo::cluster {
+namespace {
+
+// A text is its length, then its bytes.
+void append(std::vector<std::byte>& bytes, const std::string& text) {
+  const std::uint64_t length = text.size();
+  const auto head = std::as_bytes(std::span(&length, 1));
+  const auto body = std::as_bytes(std::span(text));
+  bytes.insert(bytes.end(), head.begin(), head.end());
+  bytes.insert(bytes.end(), body.begin(), body.end());
+}
+
+// Takes the first text from the front of `bytes`.
+std::string take_text(std::span<const std::byte>& bytes) {
+  std::uint64_t length = 0;
+  if (bytes.size() < sizeof length) throw BackendError("what a rank says of itself ends within a number");
+  std::memcpy(&length, bytes.data(), sizeof length);
+  bytes = bytes.subspan(sizeof length);
+  if (bytes.size() < length) throw BackendError("what a rank says of itself ends within a text");
+  std::string text(reinterpret_cast<const char*>(bytes.data()), static_cast<std::size_t>(length));
+  bytes = bytes.subspan(text.size());
+  return text;
+}
+
+}  // namespace
+
+std::size_t DoublingGather::count() const noexcept {
+  return std::min(texts_.size(), static_cast<std::size_t>(size_) - texts_.size());
+}
+
+std::vector<std::byte> DoublingGather::outgoing() const {
+  std::vector<std::byte> bytes;
+  for (std::size_t i = 0; i < count(); ++i) append(bytes, texts_[i]);
+  return bytes;
+}
+
+void DoublingGather::take(std::span<const std::byte> incoming) {
+  const std::size_t wanted = count();
+  std::vector<std::string> come;
+  while (!incoming.empty()) come.push_back(take_text(incoming));
+  if (come.size() != wanted) {
+    throw BackendError("rank " + std::to_string(from()) + " says " + std::to_string(come.size()) +
+                       " texts of ranks where " + std::to_string(wanted) + " were to come");
+  }
+  std::ranges::move(come, std::back_inserter(texts_));
+}
+
+std::vector<std::string> DoublingGather::all() && {
+  std::rotate(texts_.begin(), texts_.end() - rank_, texts_.end());
+  return std::move(texts_);
+}
+
+}  // namespace kolo::cluster
