@@ -206,7 +206,7 @@ OverflowVote* GradScaler::vote_of(const DistributedOptimizer& distributed) {
   auto* const fused = dynamic_cast<FusedOptimizer*>(optimizer.get());
   std::erase_if(votes_, [](const auto& vote) { return vote.first.expired(); });
   const auto known = votes_.find(optimizer);
-  if (context_ != nullptr) static_cast<void>(context());
+  if (context_ != nullptr) static_cast<void>(context());  // a vote is taken among its ranks
   if (known != votes_.end()) {
     if (known->second != nullptr && !fused->launches_all() && !gradients_of(*optimizer).empty()) {
       throw UsageError("GradScaler: step_async() of gradients that kolo's kernels do not all take, unlike before");

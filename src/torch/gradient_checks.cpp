@@ -32,14 +32,14 @@ void GradientBinding::refuse_late_changes() {
   }
 }
 
-// Whether the gradient of a parameter that is not in this round's table is alike on all ranks all the same: what a
-// round left there before it was frozen, and perhaps zeros since.
+// Whether the gradient of a parameter that is not in this round's table is what a round left there before it was
+// frozen: that is alike on all ranks.
 bool GradientBinding::was_reduced(const at::Tensor& parameter) const {
   const auto is_it = [&](const auto& slot) { return slot->parameter.is_same(parameter); };
   const auto frozen = std::ranges::find_if(frozen_, is_it);
   if (frozen != frozen_.end()) return (*frozen)->grad_is_result();
   const auto departed = std::ranges::find_if(departed_, is_it);
-  return departed != departed_.end() && ((*departed)->grad_is_leftover() || !parameter.grad().any().item<bool>());
+  return departed != departed_.end() && (*departed)->grad_is_leftover();
 }
 
 // The optimizer in it uses every gradient that there is, and only those of the table are averaged.
@@ -51,6 +51,7 @@ void GradientBinding::refuse_gradients_of_this_rank() {
       if (parameter.requires_grad() || !parameter.grad().defined()) continue;
       const auto is_it = [&](const auto& slot) { return slot->parameter.is_same(parameter); };
       if (std::ranges::any_of(slots_, is_it) || was_reduced(parameter)) continue;
+      if (!parameter.grad().any().item<bool>()) continue;  // zero_grad(false)
       const std::string* const name = names_.find(parameter);
       spoil("parameter '" + (name == nullptr ? std::string("of no name") : *name) +
             "' requires no gradient and has one, which is this rank's own: step() would use it without averaging it. "

@@ -345,6 +345,10 @@ TEST(GradientsOfOneRank, AreRefused) {
     frozen_amid.weight.requires_grad_(false);
     EXPECT_THAT(error_of<UsageError>([&] { frozen_amid.optimizer.step(); }),
                 HasSubstr("'weight' requires no gradient and has one, which is this rank's own"));
+    Training zeroed(context);
+    zeroed.weight.requires_grad_(false);
+    zeroed.weight.mutable_grad() = torch::zeros({4});
+    zeroed.optimizer.step();
     Training by_hand(context);
     by_hand.weight.requires_grad_(false);
     by_hand.weight.mutable_grad() = torch::ones({4}) * (context.rank() + 1);
