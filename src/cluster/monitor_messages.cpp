@@ -187,6 +187,7 @@ class Reader {
       const bool ranks_exist = std::int64_t{first} + count - 1 <= std::numeric_limits<Rank>::max();
       right_ = right_ && count > 0 && !follows && ranks_exist && count <= kMostListed - ranks.size();
       if (!right_) return;
+      if (count > ranks.size()) ranks.reserve(ranks.size() + count);
       for (std::uint32_t k = 0; k < count; ++k) ranks.push_back(first + static_cast<Rank>(k));
     }
   }

@@ -123,7 +123,7 @@ using Message = std::variant<Greeting, Beat, Goodbye, News, Proposal, Vote, Verd
 inline constexpr std::size_t kLongestMessage = std::size_t{1} << 20;  // bytes behind the length
 inline constexpr std::size_t kGreetingBytes = 1 + sizeof(Token) + 4 + 4;
 inline constexpr std::size_t kLongestText = 4096;                 // longer ones are cut by encode()
-inline constexpr std::size_t kMostListed = std::size_t{1} << 20;  // ranks of an Agreement
+inline constexpr std::size_t kMostListed = std::size_t{1} << 17;  // ranks of an Agreement
 
 // Without the frame's length.
 [[nodiscard]] std::vector<std::byte> encode(const Message& message);

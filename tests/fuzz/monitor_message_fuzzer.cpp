@@ -1,5 +1,5 @@
 // Bytes that anybody may send to a monitor's port: nothing, or a message whose bytes are exactly these, in memory that
-// is a small multiple of theirs.
+// is a small multiple of theirs, beside one list of ranks, which travels as runs.
 #include "cluster/monitor_messages.h"
 #include "fuzz/memory_meter.h"
 #include "fuzz/property.h"
@@ -11,12 +11,14 @@ using namespace kolo::cluster;
 
 constexpr std::size_t kPerByte = 16;
 constexpr std::size_t kFixed = 1024;
+constexpr std::size_t kList = 2 * kMostListed * sizeof(Rank);  // and what it is moved to as it grows
 
 void claim_limits(const Standings& standings) {
   for (const auto& standing : standings) KOLO_CLAIM(standing.rank >= 0 && standing.condition <= Condition::left);
 }
 
 void claim_limits(const Agreement& agreement) {
+  KOLO_CLAIM(agreement.members.size() <= kMostListed);
   for (const Rank rank : agreement.members) KOLO_CLAIM(rank >= 0);
 }
 
@@ -45,7 +47,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto bytes = std::as_bytes(std::span(data, size));
   const fuzz::MemoryMeter meter;
   const auto message = decode(bytes);
-  KOLO_CLAIM(meter.peak() <= kFixed + kPerByte * size);
+  KOLO_CLAIM(meter.peak() <= kFixed + kPerByte * size + kList);
   if (!message) return 0;
   const auto again = encode(*message);
   KOLO_CLAIM(std::equal(again.begin(), again.end(), bytes.begin(), bytes.end()));

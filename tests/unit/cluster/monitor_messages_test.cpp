@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <numeric>
 #include <random>
 
 namespace kolo::cluster {
@@ -46,6 +47,29 @@ TEST(MonitorMessages, TheLayoutIsFixed) {
                                         std::byte{0}, std::byte{0},    std::byte{0},    std::byte{0}, std::byte{1}};
   EXPECT_EQ(encode(Arrival{0x0102, true}), expected);
   EXPECT_EQ(encode(Greeting{}).size(), kGreetingBytes);
+}
+
+// A list of thousands that lacks one.
+TEST(MonitorMessages, ListsTravelAsRuns) {
+  Agreement agreed{1, std::vector<Rank>(10000)};
+  std::iota(agreed.members.begin(), agreed.members.end(), 0);
+  agreed.members.erase(agreed.members.begin() + 50);
+  const auto bytes = encode(Verdict{agreed, true});
+  EXPECT_EQ(bytes.size(), 1U + 8 + 4 + 2 * 8 + 1);
+  EXPECT_EQ(decode(bytes), Message(Verdict{agreed, true}));
+  const Message in_any_order = Verdict{{1, {7, 3, 4, 4, 5, 0}}, false};
+  EXPECT_EQ(decode(encode(in_any_order)), in_any_order);
+}
+
+TEST(MonitorMessages, RunsThatNobodyWritesAreRefused) {
+  auto bytes = encode(Verdict{{1, {0, 1, 5}}, true});  // runs of 2 from 0, and of 1 from 5
+  constexpr std::size_t kFirstLength = 1 + 8 + 4 + 4;
+  for (const int length : {0, 5, 255}) {  // none, up to the next run, over it
+    bytes[kFirstLength] = static_cast<std::byte>(length);
+    EXPECT_EQ(decode(bytes).has_value(), length == 255) << length;
+  }
+  bytes[kFirstLength + 2] = std::byte{255};  // more ranks than there are
+  EXPECT_FALSE(decode(bytes).has_value());
 }
 
 TEST(MonitorMessages, LongTextsAreCut) {
