@@ -60,7 +60,7 @@ WAITS = [
     Mutation("memory for a number is used again while the device writes to it", "src/device/step_launcher.cpp",
              "    if (seen_) {\n", "    if (true) {\n", "unit.device", "*"),
     Mutation("an update's table is released at once", "src/device/step_launcher.cpp",
-             "  retire_(std::move(table.table), table.user);\n", "", "unit.device", "*"),
+             "  retire(std::move(table.table), table.user);\n", "", "unit.device", "*"),
     Mutation("a table is written while the device copies from there", "kernels/tensor_table.cpp",
              "if (!staging.passed.recorded() || staging.passed.passed()) return staging;", "return staging;",
              "unit.kernels.launch", "*"),
