@@ -36,12 +36,10 @@ std::vector<PeerProcess> processes_of_host(const MonitorWorld& world) {
   return processes;
 }
 
-std::vector<Rank> ranks_beside(const MonitorWorld& world) {
+std::vector<Rank> watched(const std::vector<PeerProcess>& processes) {
   std::vector<Rank> ranks;
-  for (std::size_t r = 0; r < world.hosts.size(); ++r) {
-    const auto rank = static_cast<Rank>(r);
-    if (rank != world.rank && world.hosts[r] == world.hosts[static_cast<std::size_t>(world.rank)])
-      ranks.push_back(rank);
+  for (std::size_t r = 0; r < processes.size(); ++r) {
+    if (processes[r].descriptor() >= 0) ranks.push_back(static_cast<Rank>(r));
   }
   return ranks;
 }
@@ -73,7 +71,7 @@ Monitor::Monitor(MonitorParts parts, std::chrono::milliseconds timeout)
       beat_(beat_of(parts_.silence)),
       bell_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       processes_(processes_of_host(parts_.world)),
-      beside_(ranks_beside(parts_.world)),
+      watched_(watched(processes_)),
       links_(with_times(std::move(parts_.world.links), parts_.silence), *this),
       membership_({parts_.world.rank, parts_.world.hosts, neighbours_}, *this) {
   if (!bell_) throw BackendError("monitor: no eventfd");
@@ -274,10 +272,10 @@ void Monitor::wait() {
     std::this_thread::sleep_for(while_they_come);
   entries_.assign(1, {bell_.get(), POLLIN, 0});
   polled_processes_.clear();
-  for (const Rank rank : beside_) {
+  for (const Rank rank : watched_) {
     const auto& process = processes_[index(rank)];
     const bool of_interest = membership_.is_lost(rank) || links_.connected(rank);
-    if (process.descriptor() < 0 || !of_interest || ended_.contains(rank)) continue;
+    if (!of_interest || ended_.contains(rank)) continue;
     if (membership_.condition(rank) >= Condition::dead) continue;
     entries_.push_back({process.descriptor(), POLLIN, 0});
     polled_processes_.push_back(rank);

@@ -132,7 +132,7 @@ class Monitor final : private LinksHost, private MembershipHost {
 
   // Of the thread only.
   std::vector<PeerProcess> processes_;  // by rank; of other hosts: nobody
-  std::vector<Rank> beside_;            // this host's other ranks
+  std::vector<Rank> watched_;           // those of them whose end poll() tells
   MonitorLinks links_;
   Membership membership_;
   std::map<Rank, Clock::time_point> ended_;  // processes seen to have ended without a word: a goodbye may still come

@@ -12,17 +12,12 @@
 #include "kolo/context.h"
 #include "kolo/error.h"
 #include "kolo/torch/torch.h"
-#include "support/thread_ranks.h"
+#include "support/local_ranks.h"
 
 namespace kolo::test {
 namespace {
 
 using testing::HasSubstr;
-
-void on_ranks(int ranks, const std::function<void(Context&)>& body) {
-  auto contexts = Context::create_local(ranks);
-  run_ranks(ranks, [&](int rank) { body(*contexts[static_cast<std::size_t>(rank)]); });
-}
 
 template <class E>
 std::string error_of(const std::function<void()>& body) {

@@ -13,19 +13,15 @@
 #include "kolo/context.h"
 #include "kolo/error.h"
 #include "kolo/torch/torch.h"
-#include "support/thread_ranks.h"
+#include "support/local_ranks.h"
 
 namespace {
 
 using kolo::Context;
 using kolo::DistributedOptimizer;
 using kolo::NamedTensors;
+using kolo::test::on_ranks;
 using testing::HasSubstr;
-
-void on_ranks(int ranks, const std::function<void(Context&)>& body) {
-  auto contexts = Context::create_local(ranks);
-  kolo::test::run_ranks(ranks, [&](int rank) { body(*contexts[static_cast<std::size_t>(rank)]); });
-}
 
 at::Tensor filled(std::vector<std::int64_t> sizes, double value) { return torch::full(sizes, value, torch::kFloat64); }
 

@@ -9,7 +9,7 @@
 #include "kolo/context.h"
 #include "kolo/error.h"
 #include "kolo/torch/torch.h"
-#include "support/thread_ranks.h"
+#include "support/local_ranks.h"
 
 namespace kolo::test {
 namespace {
@@ -18,11 +18,6 @@ constexpr double kRate = 0.0078125;
 constexpr std::int64_t kElements = 16 * 1024;  // several buckets, and enough to be reduced in place
 
 using Tensors = std::vector<at::Tensor>;
-
-void on_ranks(int ranks, const std::function<void(Context&)>& body) {
-  auto contexts = Context::create_local(ranks);
-  run_ranks(ranks, [&](int rank) { body(*contexts[static_cast<std::size_t>(rank)]); });
-}
 
 class Model {
  public:
