@@ -1,8 +1,8 @@
 #pragma once
 // Memory that nobody waits for any longer, while a stream may still use it.
-#include <new>
 #include <utility>
 
+#include "base/keep_for_good.h"
 #include "cuda/stream.h"
 
 namespace kolo::cuda {
@@ -12,10 +12,10 @@ namespace kolo::cuda {
 [[nodiscard]] bool comes_to_rest(const OwnStream& stream) noexcept;
 
 // What is released goes to somebody else, and freeing it waits for the device without a deadline. So it goes once the
-// stream has come to rest; where that takes too long it is lost.
+// stream has come to rest; where that takes too long it is kept for good.
 template <class Memory>
 void release_after(const OwnStream& stream, Memory memory) noexcept {
-  if (!comes_to_rest(stream)) (void)new (std::nothrow) Memory(std::move(memory));
+  if (!comes_to_rest(stream)) base::keep_for_good(std::move(memory));
 }
 
 }  // namespace kolo::cuda

@@ -2,11 +2,11 @@
 
 #include <chrono>
 #include <exception>
-#include <new>
 #include <thread>
 #include <utility>
 
 #include "base/deadline.h"
+#include "base/keep_for_good.h"
 #include "cuda/memory.h"
 #include "kolo/error.h"
 
@@ -29,7 +29,7 @@ Lane::~Lane() {
     settle();
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
-  if (!idle()) (void)new (std::nothrow) std::vector<Retired>(std::move(retired_));
+  if (!idle()) base::keep_for_good(std::move(retired_));
 }
 
 void Lane::adopt_thread() const noexcept {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 
+#include "base/keep_for_good.h"
 #include "kernels/adamw.h"
 #include "kernels/find_nonfinite.h"
 #include "kernels/sgd.h"
@@ -69,7 +69,7 @@ void DeviceStepLauncher::let_go(Table& table) noexcept {
 
 void DeviceStepLauncher::retire(std::shared_ptr<void> memory, Stream user) noexcept {
   if (lifetime_.is_over()) {  // nobody is left to ask whether the device has passed it
-    static_cast<void>(new (std::nothrow) std::shared_ptr(std::move(memory)));
+    base::keep_for_good(std::move(memory));
   } else {
     retire_(std::move(memory), user);
   }

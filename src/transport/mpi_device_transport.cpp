@@ -6,12 +6,12 @@
 
 #include <algorithm>
 #include <limits>
-#include <new>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/keep_for_good.h"
 #include "cluster/limits.h"
 #include "cluster/mpi_runtime.h"
 #include "kolo/error.h"
@@ -177,7 +177,7 @@ bool MpiDeviceTransport::is_touched() noexcept {
 MpiDeviceTransport::~MpiDeviceTransport() {
   comm_.keep();
   const bool touched = !abandoned_.empty() && (!cluster::mpi_usable() || is_touched());
-  if (touched) (void)new (std::nothrow) std::vector<std::shared_ptr<void>>(std::move(kept_));
+  if (touched) base::keep_for_good(std::move(kept_));
 }
 
 }  // namespace
