@@ -22,7 +22,7 @@ class Operation {
  public:
   virtual ~Operation() = default;
   // Moves as far as it can go without waiting. True once complete; then it need not be called again.
-  // Throws PeerLostError, MismatchError or BackendError; the operation is dead afterwards.
+  // Throws PeerLostError, PeerFailedError, BackendError, or on a device TimeoutError; the operation is dead afterwards.
   virtual bool advance() = 0;
   // Ranks (of the group) that this rank is waiting for at the moment; for error texts and stall reports.
   [[nodiscard]] virtual std::vector<Rank> waiting_for() const = 0;
@@ -150,6 +150,8 @@ class Communicator {
   // Whether an allreduce may be scattered: on one host, whose ranks reach each other's registered memory, and where
   // every rank has a host of its own, round the ring.
   [[nodiscard]] virtual bool can_scatter() const noexcept { return false; }
+  // What has ended the group for these calls: later ones throw it. Null: none that this rank knows of.
+  [[nodiscard]] virtual std::exception_ptr failure() const noexcept { return nullptr; }
   [[nodiscard]] virtual Choice explain(const AllreduceOptions& options) const = 0;
   // Blocks until something may have happened that lets an operation advance, or until `at_most` has passed. May return
   // early.
@@ -157,7 +159,7 @@ class Communicator {
   // Ends everything in flight, whoever still waits for it; later calls throw. For memory of devices, which wait for a
   // lost rank without end; what works in the host's memory knows deadlines and does nothing here.
   virtual void give_up() noexcept {}
-  // Whether an operation on shared memory has got on, without being complete, since this was last asked: then its peers
+  // Whether an operation on shared memory made progress since this was last asked, and is not complete: then its peers
   // are close by, and whoever waits does better not to sleep.
   [[nodiscard]] virtual bool moved() noexcept { return false; }
 

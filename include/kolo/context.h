@@ -18,7 +18,9 @@ namespace kolo {
 // One rank's place in a world of ranks. Several may live in one process. Thread-safe but for shutdown().
 class Context {
  public:
-  // Started by mpirun (or srun with PMIx): the world is MPI_COMM_WORLD. Started plainly: one rank. Collective.
+  // Started by mpirun (or srun with PMIx): the world is MPI_COMM_WORLD. Started plainly: one rank. Collective. Throws
+  // UsageError (a launcher's world that is not there, a variable out of range), MismatchError (settings that must be
+  // the same on all ranks are not), TimeoutError (a rank does not come), BackendError.
   static std::unique_ptr<Context> create(Config config = Config::from_environment());
   // As create(), over the ranks of `mpi_comm` (a MPI_Comm*, read during the call); see kolo/mpi.h.
   static std::unique_ptr<Context> create_over(const void* mpi_comm, Config config = Config::from_environment());
@@ -49,14 +51,20 @@ class Context {
   [[nodiscard]] CounterSnapshot counters() const;
   void log(LogLevel level, std::string_view line) const;
 
+  // Why this Context cannot be used any more, as far as this rank knows by now: what its calls throw. Null: it can. So
+  // an error that was caught can be told from the end of the group. From the thread that uses communicator(); asks
+  // nobody.
+  [[nodiscard]] std::exception_ptr failure() const noexcept;
+
   // The ranks that go on after a loss, ascending, as all of them have agreed; all ranks when nobody is lost. Waits for
-  // the agreement, at most about twice Config::monitor_timeout. Throws PeerLostError when the ranks left here are no
-  // majority, or when this rank has been given up itself: then it must end. TimeoutError when a rank does not answer.
+  // the agreement, at most twice Config::monitor_timeout and 10 s more, or Config::timeout where that is less. Throws
+  // PeerLostError when the ranks left here are no majority, or when this rank has been given up itself: then it must
+  // end. TimeoutError when a rank does not answer, UsageError where there is no monitor (KOLO_MONITOR=off).
   [[nodiscard]] std::vector<Rank> survivors();
 
-  // Runs training code so that an exception in it reaches the peers as PeerFailedError instead of leaving them
-  // waiting; rethrows it here. Peers that have gone on to a collective of communicator() which this rank has not come
-  // to get it there, and the group ends; otherwise the next round works.
+  // For the thread that steps. Runs training code so that an exception in it reaches the peers as PeerFailedError
+  // instead of leaving them waiting; rethrows it here. Peers that have gone on to a collective of communicator() which
+  // this rank has not come to get it there, and the group ends; otherwise the next round works.
   template <class F>
   decltype(auto) run(F&& body) {
     try {

@@ -22,7 +22,7 @@ enum class RequestKind : std::uint8_t { allreduce, broadcast, allgather, barrier
 // What one rank wants. Kind, dtype, sizes, strides, op, scales and root must agree on all ranks, else MismatchError on
 // every rank (an allgather's first size may differ). `input` must live and stay unchanged until the Work is done.
 struct Request {
-  std::string name;
+  std::string name;  // not one that begins with gradients/, failures/ or kolo/, which are kolo's own
   RequestKind kind = RequestKind::allreduce;
   DType dtype = DType::f32;
   std::vector<std::int64_t> sizes;
@@ -30,10 +30,10 @@ struct Request {
   ReduceOp op = ReduceOp::sum;
   double prescale = 1.0;
   double postscale = 1.0;
-  Rank root = 0;                // broadcast only
-  const void* input = nullptr;  // broadcast: read at the root only
-  void* output = nullptr;       // null: leave the result in kolo's memory, see Work::result()
-  Stream stream;
+  Rank root = 0;                     // broadcast only
+  const void* input = nullptr;       // broadcast: read at the root only
+  void* output = nullptr;            // null: leave the result in kolo's memory, see Work::result()
+  Stream stream;                     // the host's: memory of a device is a UsageError
   std::shared_ptr<const void> keep;  // whatever owns input and output; let go when the Work is done
 };
 
@@ -48,10 +48,9 @@ class Engine {
   // Throws UsageError at once for a name that is already pending here, or a malformed request; rethrows the fatal
   // error of a poisoned group.
   virtual Work submit(Request request) = 0;
-  // Moves whatever can move, without blocking; returns false when another thread is already doing so.
+  // Moves whatever can move, without blocking. Whether anything did; false too when another thread is at it.
   virtual bool progress() = 0;
-  // Collective over all ranks; compares the tables by hash first: MismatchError on every rank with the first
-  // difference.
+  // Collective over all ranks; compares the tables: MismatchError on every rank with the first difference.
   virtual std::unique_ptr<GradientReducer> make_reducer(std::vector<GradientInfo> table, ReducerOptions options) = 0;
   // Optimizer steps on the device of this rank's gradients. Null where no reducer has needed a device yet.
   virtual std::unique_ptr<StepLauncher> make_step_launcher() = 0;

@@ -33,7 +33,7 @@ struct ReducerOptions {
   std::size_t bucket_bytes = 0;   // 0: from Config
   std::size_t in_place_from = 0;  // bytes; gradients from here on may lie in memory() (DistributedOptions). 0: none
   int device = -1;                // the one that gradients on a device are on: this rank's own affair
-  // What is contributed lives as long as the results of its round are read, which need not outlive it. A rank that is
+  // The caller keeps contributed memory alive for as long as it reads the round's results. A rank that is
   // alone then hands out as the result what it was given, where that lies, and copies nothing: gradient() is another
   // place in each round, and empty where nothing was contributed. With prescale, postscale and in_place_from as here.
   bool contributions_stay = false;

@@ -1,5 +1,7 @@
 #pragma once
-// All of kolo that needs no LibTorch. With LibTorch: kolo/torch/torch.h.
+// Contexts, collectives and the engine. Beside it, where they are needed: kolo/distributed_sampler.h,
+// kolo/checkpoint.h, kolo/data/*.h, kolo/mpi.h, kolo/baseline.h (what MPI does by itself, to measure against). With
+// LibTorch: kolo/torch/torch.h.
 #include "kolo/communicator.h"
 #include "kolo/config.h"
 #include "kolo/context.h"

@@ -13,8 +13,8 @@ using Rank = int;
 enum class DType : std::uint8_t { f32, f64, f16, bf16, i8, u8, i16, i32, i64, boolean };
 
 // average of integers: the sum is formed in 64 bits and divided by the world size, truncating towards zero, so
-// it is exact when all inputs are equal, as long as that sum is one of 64 bits: those of i64 wrap. Sums and products of
-// integers wrap (modulo 2^bits). boolean: sum and max are OR; min, average and product are AND.
+// it is exact when all inputs are equal and the sum fits into 64 bits (an i64's may not, and wraps). Sums and products
+// of integers wrap (modulo 2^bits). boolean: sum and max are OR; min, average and product are AND.
 enum class ReduceOp : std::uint8_t { sum, average, min, max, product };
 
 [[nodiscard]] std::size_t size_of(DType dtype) noexcept;

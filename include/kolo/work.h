@@ -16,7 +16,9 @@ class Work {
   explicit Work(std::shared_ptr<WorkState> state) : state_(std::move(state)) {}
 
   [[nodiscard]] bool done() const noexcept;
-  // Drives progress while it waits. Throws what the operation failed with, or TimeoutError (the operation goes on).
+  // Drives progress while it waits, for Config::timeout or as said. Throws what the operation failed with.
+  // TimeoutError: while done() is false it goes on, and its memory must live; once done() is true it was withdrawn on
+  // all ranks and its memory is the caller's again, unless the group has ended with it (Context::failure()).
   void wait();
   void wait_for(std::chrono::milliseconds timeout);
   // The result in kolo's own memory; valid until the name is submitted again, while a copy of this Work lives.

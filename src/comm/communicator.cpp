@@ -23,7 +23,8 @@ std::string names_of(const std::vector<Rank>& ranks) {
 
 std::unique_ptr<Operation> Communicator::start_scattered(const AllreduceOptions& /*options*/,
                                                          const Scattering& /*scattering*/) {
-  throw UsageError("a scattered allreduce needs ranks that reach each other's memory: all on one host");
+  throw UsageError(
+      "a scattered allreduce needs ranks that reach each other's memory: all on one host, or each on one of its own");
 }
 
 // True once complete. Looks afresh as long as something moves.

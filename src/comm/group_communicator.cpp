@@ -27,6 +27,8 @@ void GroupCommunicator::end_by(std::exception_ptr error) noexcept {
   if (!group_->ended) group_->ended = std::move(error);
 }
 
+std::exception_ptr GroupCommunicator::failure() const noexcept { return group_->ended; }
+
 void GroupCommunicator::progress() {
   if (group_->pending.size() > 1) group_->advance_all();
 }

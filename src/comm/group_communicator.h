@@ -43,6 +43,7 @@ class GroupCommunicator : public Communicator {
   void end_by(std::exception_ptr error) noexcept override;
   [[nodiscard]] const std::shared_ptr<collectives::Group>& group() const noexcept { return group_; }
 
+  [[nodiscard]] std::exception_ptr failure() const noexcept override;
   void progress() override;
   [[nodiscard]] int spin_iterations() const noexcept override { return waiting_.spin_iterations; }
   [[nodiscard]] std::chrono::microseconds yield_time() const noexcept override;

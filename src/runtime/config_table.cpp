@@ -123,8 +123,8 @@ constexpr std::string_view kDeviceReductionMeaning =
     "memory (host); NCCL inside each host and between hosts, a share for each GPU, NCCL (hierarchical) or the hosts' "
     "network (mixed); NCCL where all ranks have it, else the hosts, with a warning (auto). The same on all ranks.";
 constexpr std::string_view kTcpCongestionMeaning =
-    "The kernel's congestion control for connections between hosts: by name, or its default (system); that too, but "
-    "cubic for bbr, whose pacing costs a timer for every burst (auto).";
+    "The kernel's congestion control for connections between hosts: by name; the kernel's default, whatever it is "
+    "(system); or the default, but cubic where that is bbr, whose pacing costs a timer for every burst (auto).";
 constexpr std::string_view kNcclAlgorithmMeaning =
     "How NCCL sums gradients on GPUs: in a ring, in a tree, or by what its own model finds cheapest (auto). The first "
     "two take NCCL 2.28.3 and no NCCL_TUNER_PLUGIN of the user's, and memory that is in no window.";

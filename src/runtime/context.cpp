@@ -207,6 +207,14 @@ const Placement& Context::placement() const noexcept { return parts_->bootstrap-
 const Config& Context::config() const noexcept { return parts_->config; }
 Communicator& Context::communicator() noexcept { return *parts_->communicator; }
 Engine& Context::engine() noexcept { return *parts_->engine; }
+std::exception_ptr Context::failure() const noexcept {
+  try {
+    if (size() > 1) parts_->engine->check_others();
+  } catch (...) {
+    return std::current_exception();
+  }
+  return parts_->communicator->failure();
+}
 CounterSnapshot Context::counters() const { return parts_->counters.snapshot(); }
 void Context::log(LogLevel level, std::string_view line) const { parts_->logger.write(level, line); }
 

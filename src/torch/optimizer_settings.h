@@ -11,7 +11,7 @@ namespace kolo {
 // hash of all options. What a type of options does not offer (get_lr, serialize) is left out.
 [[nodiscard]] std::string settings_of(const torch::optim::Optimizer& optimizer);
 // What it keeps for this parameter: defined tensors, and its number of steps, where that is none of them. Nothing of
-// optimizers that are neither LibTorch's nor kolo's.
+// LBFGS, nor of optimizers that are neither LibTorch's nor kolo's.
 struct KeptState {
   std::vector<at::Tensor> tensors;
   std::int64_t steps = 0;

@@ -75,8 +75,7 @@ class Training {
   std::unique_ptr<DistributedOptimizer> optimizer_;
 };
 
-// --- before anything is sent
-// ------------------------------------------------------------------------------------------
+// --- before anything is sent ---
 
 TEST(Model, IsVerifiedBeforeTheFirstBroadcast) {
   struct Case {
@@ -147,8 +146,7 @@ TEST(Options, OfTheOptimizerItselfToo) {
   });
 }
 
-// --- weights that are not the same
-// ------------------------------------------------------------------------------------
+// --- weights that are not the same ---
 
 TEST(Weights, ThatDifferAreFoundInTheFirstStepAndBroadcastingMendsIt) {
   for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
@@ -233,8 +231,7 @@ TEST(Weights, AreComparedOnceAndNotWhereTheyMayDiffer) {
   });
 }
 
-// --- gradients that are not there
-// -------------------------------------------------------------------------------------
+// --- gradients that are not there ---
 
 TEST(Gradients, MissingOnOneRankCountAsZerosAndOnAllStayUndefined) {
   for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
@@ -268,8 +265,7 @@ TEST(Gradients, OfANewParameterOnOneRankAreAnErrorOnEveryRank) {
   });
 }
 
-// --- training code that throws
-// ----------------------------------------------------------------------------------------
+// --- training code that throws ---
 
 TEST(Exceptions, InsideRunReachAllOthersWithTheirTextAndTheNextStepWorks) {
   for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
@@ -339,8 +335,7 @@ TEST(Exceptions, OfASecondBackwardPassEndTheRoundOnAllRanks) {
   });
 }
 
-// --- ranks that do not come
-// -------------------------------------------------------------------------------------------
+// --- ranks that do not come ---
 
 TEST(Deadlines, OfAStepNameTheRankThatDidNotTakeIt) {
   auto config = quick();

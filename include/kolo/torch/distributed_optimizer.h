@@ -33,8 +33,9 @@ struct DistributedOptions {
   // docs/gradients.md says what else differs.
   bool shared_gradients = false;
   std::size_t shared_from = 16 * 1024;
-  // Whether the parameters of all ranks are compared bit by bit (a hash each) when gradients are first reduced, and
-  // again when their table has changed: MismatchError names the ranks whose weights are not rank 0's.
+  // Whether the parameters of all ranks, and what kolo's optimizers and LibTorch's (but LBFGS) keep for them, are
+  // compared bit by bit (a hash each) when gradients are first reduced, and again when their table has changed:
+  // MismatchError names the ranks whose weights are not rank 0's.
   bool compare_weights = true;
   // step() updates each weight as soon as its gradient is reduced, while others are still on their way: the update
   // fills the wait for slower ranks and for the network, and the numbers are the same. For FusedSGD and FusedAdamW in
@@ -53,7 +54,7 @@ class GradientBinding;
 //   optimizer.zero_grad(); loss(model).backward(); optimizer.step();
 //
 // Not a torch::optim::Optimizer itself: schedules and checkpoints work on optimizer(), the one that was wrapped.
-// Collective: constructor, step(), synchronize(). Use from one thread; destroy before the Context.
+// Collective: constructor, step(), skip(), synchronize(). Use from one thread; destroy before the Context.
 class DistributedOptimizer {
  public:
   // Every parameter of `optimizer` that requires a gradient must be named; a name may be there twice for one shared
@@ -78,7 +79,9 @@ class DistributedOptimizer {
 
   // Closes the round unless synchronize() just did, then updates the weights. With a closure: evaluates it as often as
   // the optimizer asks, reducing the gradients after each evaluation. The loss that comes back is this rank's own.
-  // Throws what GradientReducer::finish throws; the weights are then as they were (but see overlap_update).
+  // Throws what GradientReducer::finish throws, and UsageError for a gradient that was changed after it had been handed
+  // over, one at a parameter that requires none, or after the Context's end; the weights are then as they were (but see
+  // overlap_update).
   at::Tensor step(const torch::optim::Optimizer::LossClosure& closure = nullptr);
   // Closes the round: afterwards param.grad() is the reduced gradient on every rank, to be clipped or looked at before
   // step(). On a device: ready in the stream that is current here, as with step(), and the host waits for other hosts
@@ -86,7 +89,7 @@ class DistributedOptimizer {
   void synchronize();
   // Of its rounds, as errors have it ("gradients/0"): the same on all ranks.
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  // How many rounds have ended, by synchronize(), step() or a failure.
+  // How many rounds have ended, by synchronize(), step(), skip() or a failure. 0 after detach().
   [[nodiscard]] std::uint64_t rounds() const noexcept;
   // Instead of step(): closes the round and leaves the weights as they are. Collective.
   void skip();

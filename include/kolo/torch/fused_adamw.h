@@ -17,9 +17,9 @@ class FusedAdamW : public torch::optim::AdamW, public FusedOptimizer {
   using torch::optim::AdamW::AdamW;
   at::Tensor step(LossClosure closure = nullptr) override;
   [[nodiscard]] std::vector<at::Tensor> kept_for(const at::Tensor& weight) const override;
-  void undo() override;
 
  private:
+  void undo() override;
   [[nodiscard]] const torch::optim::Optimizer& optimizer() const noexcept override { return *this; }
   void update(std::size_t group, std::size_t from, std::size_t to) override;
 

@@ -13,14 +13,15 @@
 
 namespace kolo {
 
+class GradScaler;
+class GradientBinding;
+class OverflowVote;
+
 // An optimizer that can leave its steps on a device to kolo's kernels, and takes a loss scale out of gradients in
 // passing.
 class FusedOptimizer {
  public:
   virtual ~FusedOptimizer() = default;
-  // DistributedOptimizer gives it one, and takes it back when it is detached. Null: none, as in the beginning.
-  void set_launcher(std::shared_ptr<StepLauncher> launcher) noexcept { launcher_ = std::move(launcher); }
-
   // Whether all gradients that are defined now, one at least, are updated by the launcher.
   [[nodiscard]] bool launches_all() const;
   // Enqueued in the current stream: `flag`, one fp32 on the device, becomes 1 if a gradient is infinite or no number.
@@ -28,6 +29,16 @@ class FusedOptimizer {
   void find_nonfinite(const at::Tensor& flag);
   // What step() multiplies gradients by before it uses them; they stay as they are.
   void set_gradient_scale(double scale) noexcept { gradient_scale_ = scale; }
+  // What is kept for a weight from step to step; empty before its first one.
+  [[nodiscard]] virtual std::vector<at::Tensor> kept_for(const at::Tensor& weight) const = 0;
+
+ protected:
+  FusedOptimizer() = default;
+
+  // --- by DistributedOptimizer and GradScaler, in the course of a step ---
+
+  // DistributedOptimizer gives it one, and takes it back when it is detached. Null: none, as in the beginning.
+  void set_launcher(std::shared_ptr<StepLauncher> launcher) noexcept { launcher_ = std::move(launcher); }
   // One fp32 on the launcher's device, or null: the device leaves a step() out where it finds it not to be 0. Such a
   // step() throws UsageError where it has a tensor that the launcher does not take.
   void set_skip(const float* skip) noexcept { skip_ = skip; }
@@ -37,15 +48,13 @@ class FusedOptimizer {
   void update_early(const at::Tensor& weight);
   // There will be no such step(): the next one leaves nothing out.
   void forget_early() noexcept { early_.clear(); }
-  // What is kept for a weight from step to step; empty before its first one.
-  [[nodiscard]] virtual std::vector<at::Tensor> kept_for(const at::Tensor& weight) const = 0;
   // The device has left the last step() out: what it noted (first momenta, the number of steps) is taken back.
   virtual void undo() = 0;
   // As it was given. Values that it reads go before it.
   [[nodiscard]] const std::shared_ptr<StepLauncher>& shared_launcher() const noexcept { return launcher_; }
 
- protected:
-  FusedOptimizer() = default;
+  // --- for step() ---
+
   [[nodiscard]] StepLauncher* launcher() const noexcept { return launcher_.get(); }
   [[nodiscard]] double gradient_scale() const noexcept { return gradient_scale_; }
   [[nodiscard]] const float* skip() const noexcept { return skip_; }
@@ -57,6 +66,9 @@ class FusedOptimizer {
   [[nodiscard]] static at::Tensor loss_of(const torch::optim::Optimizer::LossClosure& closure);
 
  private:
+  friend GradScaler;
+  friend GradientBinding;
+  friend OverflowVote;
   struct Early {
     std::size_t group = 0;
     std::size_t index = 0;  // in the group

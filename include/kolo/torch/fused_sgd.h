@@ -22,9 +22,9 @@ class FusedSGD : public torch::optim::SGD, public FusedOptimizer {
   using torch::optim::SGD::SGD;
   at::Tensor step(LossClosure closure = nullptr) override;
   [[nodiscard]] std::vector<at::Tensor> kept_for(const at::Tensor& weight) const override;
-  void undo() override;
 
  private:
+  void undo() override;
   [[nodiscard]] const torch::optim::Optimizer& optimizer() const noexcept override { return *this; }
   void update(std::size_t group, std::size_t from, std::size_t to) override;
 

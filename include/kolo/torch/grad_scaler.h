@@ -60,9 +60,9 @@ struct GradScalerOptions {
 // After an error the next step begins anew: what was noted of a DistributedOptimizer's round that failed is forgotten
 // with it.
 //
-// Use from one thread. Collective over a Context: step(). Once the Context has been destroyed the scaler may be
-// destroyed, load()ed and, unless step_async() came last, asked for its state(); what needs the other ranks throws
-// UsageError.
+// Use from one thread. Collective over a Context: step(), step_async(), and unscale_() of a DistributedOptimizer. Once
+// the Context has been destroyed the scaler may be destroyed, load()ed and, unless step_async() came last, asked for
+// its state(); what needs the other ranks throws UsageError.
 class GradScaler {
  public:
   explicit GradScaler(Context& context, const GradScalerOptions& options = {}) : GradScaler(options, &context) {}

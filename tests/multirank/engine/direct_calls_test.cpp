@@ -377,7 +377,9 @@ TEST(Deadline, InTheFirstCallEndsTheGroupAndNoLaterCallMeetsAnEarlierOne) {
           context.communicator().allreduce(options, late ? 1s : 200ms);
           EXPECT_TRUE(late) << "rank " << context.rank() << " did not wait for rank 1";
           EXPECT_EQ(result, mine * static_cast<float>(context.size()));
+          EXPECT_EQ(context.failure(), nullptr);
         } catch (const Error&) {  // whichever: this rank or another has given up
+          EXPECT_NE(context.failure(), nullptr);
         }
       }
     });

@@ -47,6 +47,7 @@ TEST_P(Throwing, ReachesEveryRankWithItsTextAndTheNextRoundWorks) {
       } catch (const PeerFailedError& error) {
         EXPECT_THAT(error.what(), testing::HasSubstr("bad batch"));
         EXPECT_THAT(error.ranks(), testing::ElementsAre(context.size() - 1));
+        EXPECT_EQ(context.failure(), nullptr);
       }
     }
   });
@@ -286,6 +287,8 @@ Said wait_for_the_absent(int ranks, Rank absent, std::chrono::milliseconds timeo
       } catch (const TimeoutError& error) {
         EXPECT_THAT(error.what(), testing::HasSubstr("'lonely'"));
         EXPECT_THAT(error.missing(), testing::Contains(absent));
+        EXPECT_TRUE(work.done()) << "withdrawn";
+        EXPECT_EQ(context.failure(), nullptr);
         const std::scoped_lock guard(lock);
         said.missing.push_back(error.missing());
       }
@@ -321,6 +324,7 @@ TEST(DeadlinesOnce, WithoutTheRootsAnswerTheGroupEnds) {
     if (context.rank() != 0) {
       EXPECT_THROW(context.engine().submit(allreduce("lonely", input, nullptr)).wait(), TimeoutError);
       EXPECT_THROW(context.engine().submit(allreduce("more", input, nullptr)), TimeoutError);
+      EXPECT_THROW(std::rethrow_exception(context.failure()), TimeoutError);
     }
     attendance.meet();
   });

@@ -30,6 +30,7 @@ bool lies_at(GradientReducer& reducer, std::size_t index, const std::vector<floa
 
 TEST(Solo, ResultsAreWhatWasContributed) {
   run_world(1, quick(), [](Context& context) {
+    EXPECT_EQ(context.failure(), nullptr);
     auto reducer = context.engine().make_reducer(kTable, staying());
     for (int step = 0; step < 3; ++step) {  // the first freezes the plan
       const std::vector<std::vector<float>> values{std::vector<float>(5, 1.0F * step), std::vector<float>(300, 2.0F)};

@@ -29,8 +29,7 @@ class Rounds {
   std::vector<float> ones_ = std::vector<float>(2000, 1.0F);
 };
 
-// --- exceptions in training code
-// --------------------------------------------------------------------------------------
+// --- exceptions in training code ---
 
 template <class Call>
 void expect_peer_failed(Call call, Rank failed) {
@@ -117,12 +116,12 @@ TEST(Leaving, EndsCollectivesCalledDirectlyThatTheRankDoesNotComeTo) {
     } catch (const PeerLostError& error) {
       EXPECT_EQ(error.rank(), roles.odd);
       EXPECT_THAT(error.what(), HasSubstr("has shut down its Context"));
+      EXPECT_THROW(std::rethrow_exception(context.failure()), PeerLostError);
     }
   });
 }
 
-// --- names
-// ------------------------------------------------------------------------------------------------------------
+// --- names ---
 
 TEST(Names, ADuplicateIsRefusedAtOnceOnTheRankThatMadeIt) {
   for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
@@ -145,8 +144,7 @@ TEST(Names, ADuplicateIsRefusedAtOnceOnTheRankThatMadeIt) {
   });
 }
 
-// --- deadlines
-// --------------------------------------------------------------------------------------------------------
+// --- deadlines ---
 
 Config impatient() {
   auto config = quick();
@@ -220,8 +218,7 @@ TEST(Deadlines, OfAPlainCollectiveNameTheRankThatDidNotCome) {
   });
 }
 
-// --- leaving
-// ----------------------------------------------------------------------------------------------------------
+// --- leaving ---
 
 template <class Call>
 void expect_lost(Call call, Rank lost) {

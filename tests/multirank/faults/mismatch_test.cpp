@@ -10,8 +10,7 @@ namespace {
 
 std::string on_rank(const std::string& value, Rank rank) { return value + " on rank " + std::to_string(rank); }
 
-// --- operations by name
-// -----------------------------------------------------------------------------------------------
+// --- operations by name ---
 
 struct Difference {
   const char* name;
@@ -65,8 +64,7 @@ TEST(Mismatch, OfABroadcastsRoot) {
   });
 }
 
-// --- tables of gradients
-// ----------------------------------------------------------------------------------------------
+// --- tables of gradients ---
 
 std::vector<GradientInfo> table() {
   return {{"a", {100}, {1}, DType::f32}, {"b", {20, 30}, {30, 1}, DType::f32}, {"c", {10}, {1}, DType::f32}};
@@ -117,8 +115,7 @@ TEST(Mismatch, OfTablesIsFoundWhenTheReducerIsMade) {
   });
 }
 
-// --- rounds that diverge
-// ----------------------------------------------------------------------------------------------
+// --- rounds that diverge ---
 
 class Training {
  public:
