@@ -69,6 +69,7 @@ class LateValue {
 class StepLauncher {
  public:
   virtual ~StepLauncher() = default;
+  // -1 once the Context has been destroyed: calls throw UsageError then.
   [[nodiscard]] virtual int device() const noexcept = 0;
   // Enqueued in `stream`, which is of that device and lives as long as this. Throws UsageError for an address that is
   // not aligned, BackendError where the device refuses.

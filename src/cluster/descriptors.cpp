@@ -24,6 +24,8 @@ std::string descriptor_trouble() {
   std::error_code none;  // with every descriptor taken the folder cannot be read either
   const std::filesystem::directory_iterator files("/proc/self/fd", none);
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
+  const bool cannot_open = none == std::errc::too_many_files_open;
+  if (limit.rlim_cur == RLIM_INFINITY || (none && !cannot_open)) return {};
   const auto most = static_cast<std::ptrdiff_t>(limit.rlim_cur);
   if (!none && std::distance(begin(files), end(files)) + kFew < most) return {};
   return "this process has as many files open as it may, " + std::to_string(most) + ": raise `ulimit -n`";

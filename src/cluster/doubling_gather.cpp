@@ -45,10 +45,14 @@ std::vector<std::byte> DoublingGather::outgoing() const {
 void DoublingGather::take(std::span<const std::byte> incoming) {
   const std::size_t wanted = count();
   std::vector<std::string> come;
-  while (!incoming.empty()) come.push_back(take_text(incoming));
-  if (come.size() != wanted) {
-    throw BackendError("rank " + std::to_string(from()) + " says " + std::to_string(come.size()) +
-                       " texts of ranks where " + std::to_string(wanted) + " were to come");
+  std::size_t said = 0;
+  while (!incoming.empty()) {
+    std::string text = take_text(incoming);
+    if (said++ < wanted) come.push_back(std::move(text));
+  }
+  if (said != wanted) {
+    throw BackendError("rank " + std::to_string(from()) + " says " + std::to_string(said) + " texts of ranks where " +
+                       std::to_string(wanted) + " were to come");
   }
   std::ranges::move(come, std::back_inserter(texts_));
 }

@@ -7,6 +7,7 @@
 #include "kernels/adamw.h"
 #include "kernels/find_nonfinite.h"
 #include "kernels/sgd.h"
+#include "kolo/error.h"
 
 namespace kolo::device {
 namespace {
@@ -92,7 +93,12 @@ void DeviceStepLauncher::fit(Table& table, const StepBatch& batch, std::size_t c
                                                        kernels::TableShape{.columns = columns});
 }
 
+void DeviceStepLauncher::require_engine() const {
+  if (lifetime_.is_over()) throw UsageError("the Context whose kernels this optimizer uses has been destroyed");
+}
+
 kernels::UpdateLaunch DeviceStepLauncher::prepare(const StepBatch& batch, std::size_t columns, Stream stream) {
+  require_engine();
   Table& table = tables_[{batch.place, columns == 1}];
   fit(table, batch, columns);
   table.user = stream;
@@ -120,6 +126,7 @@ void DeviceStepLauncher::find_nonfinite(const StepBatch& batch, float* flag, Str
 }
 
 std::unique_ptr<LateValue> DeviceStepLauncher::read(const float* value, Stream stream) {
+  require_engine();
   const cuda::DeviceGuard guard(*lane_.runtime(), lane_.device());
   if (spare_.empty()) {
     spare_.reserve(++reads_made_);  // so that giving one back allocates nothing

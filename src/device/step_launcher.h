@@ -26,7 +26,7 @@ class DeviceStepLauncher final : public StepLauncher {
   DeviceStepLauncher(const DeviceStepLauncher&) = delete;
   DeviceStepLauncher& operator=(const DeviceStepLauncher&) = delete;
 
-  [[nodiscard]] int device() const noexcept override { return lane_.device(); }
+  [[nodiscard]] int device() const noexcept override { return lifetime_.is_over() ? -1 : lane_.device(); }
   void launch(const StepBatch& batch, const SgdTerms& terms, Stream stream) override;
   void launch(const StepBatch& batch, const AdamwTerms& terms, Stream stream) override;
   void find_nonfinite(const StepBatch& batch, float* flag, Stream stream) override;
@@ -41,6 +41,7 @@ class DeviceStepLauncher final : public StepLauncher {
     std::vector<void*> addresses;
     Stream user;  // of the last launch
   };
+  void require_engine() const;
   [[nodiscard]] kernels::UpdateLaunch prepare(const StepBatch& batch, std::size_t columns, Stream stream);
   void fit(Table& table, const StepBatch& batch, std::size_t columns);
   void let_go(Table& table) noexcept;

@@ -11,6 +11,7 @@
 #include "kolo/torch/fused_optimizer.h"
 #include "torch/dtype.h"
 #include "torch/gradient_allocator.h"
+#include "torch/leftovers.h"
 #include "torch/reducer_options.h"
 #include "torch/torch_device.h"
 
@@ -111,6 +112,10 @@ bool GradientBinding::is_of_this_only(const GradientSlot& slot) {
   return holders.size() == 1 && holders.front().get() == &slot;
 }
 
+void GradientBinding::remember_leftover(const GradientSlot& slot) {
+  if (slot.grad_is_leftover()) Leftovers::instance().add(slot.parameter.grad());
+}
+
 void GradientBinding::detach() {
   const std::lock_guard lock(mutex_);
   departed_.insert(departed_.end(), slots_.begin(), slots_.end());
@@ -123,6 +128,7 @@ void GradientBinding::detach() {
   const Slots last = std::move(slots_);
   for (const auto& slot : last) {
     stop_offering(*slot);
+    remember_leftover(*slot);
     slot->rescue_kept();
   }
   if (fused_ != nullptr) fused_->forget_early();
@@ -263,11 +269,17 @@ bool GradientBinding::is_of_another(const GradientSlot& slot, const at::Tensor& 
   return !gradient.storage().resizable() && !slot.is_view(gradient);
 }
 
+// What another optimizer's round has left there: reduced already, and nothing that this rank has to say.
+bool GradientBinding::is_left_by_another(const GradientSlot& slot) {
+  return std::ranges::any_of(GradientHook::slots_of(slot.parameter),
+                             [&](const auto& other) { return other.get() != &slot && other->grad_is_leftover(); });
+}
+
 void GradientBinding::sweep(const Slots& slots) {
   for (const auto& slot : slots) {
-    if (!slot->contributed && slot->parameter.grad().defined() && !slot->grad_is_leftover()) {
-      contribute(*slot);
-    }
+    if (slot->contributed || !slot->parameter.grad().defined()) continue;
+    if (slot->grad_is_leftover() || is_left_by_another(*slot)) continue;
+    contribute(*slot);
   }
 }
 
@@ -375,7 +387,6 @@ void GradientBinding::close_round(Before before) {
   for (const auto& slot : departed_) {
     GradientHook::remove(slot->parameter, slot->hook);
   }
-  frozen_.insert(frozen_.end(), departed_.begin(), departed_.end());
   departed_.clear();
   if (compares_steps()) reducer_->note("after no step()");  // until there is one
   closed_ = true;
@@ -453,6 +464,7 @@ GradientBinding::Slots GradientBinding::take_table(const std::vector<NamedParame
   for (const auto& slot : known) {
     slot->index = GradientSlot::kDeparted;
     stop_offering(*slot);
+    remember_leftover(*slot);
   }
   departed_ = std::move(known);
   return newcomers;

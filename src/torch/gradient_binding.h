@@ -73,8 +73,9 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   [[nodiscard]] bool must_be_copied(const at::Tensor& gradient);
   void refuse_late_changes();
   void refuse_gradients_of_this_rank();
-  [[nodiscard]] bool was_reduced(const at::Tensor& parameter) const;
+  [[nodiscard]] static bool was_reduced(const at::Tensor& parameter);
   [[nodiscard]] std::string missing_gradients() const;
+  [[nodiscard]] std::string gradients_left() const;
   [[nodiscard]] bool compares_steps() const;
   void sweep(const Slots& slots);
   void finish(const GradientReducer::OnReduced& reduced = {});
@@ -86,6 +87,8 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   static void withdraw_offers(const GradientSlot& newcomer);
   [[nodiscard]] static bool is_of_this_only(const GradientSlot& slot);
   [[nodiscard]] static bool is_of_another(const GradientSlot& slot, const at::Tensor& gradient);
+  [[nodiscard]] static bool is_left_by_another(const GradientSlot& slot);
+  static void remember_leftover(const GradientSlot& slot);
   void publish(const Slots& slots);
   bool publish(GradientSlot& slot);
   void move_out() const;
@@ -109,7 +112,6 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   ParameterNames names_;
   Slots slots_;     // in the reducer's order
   Slots departed_;  // left the table; their hooks are taken off when none is running
-  Slots frozen_;    // these, as long as what a round left there is their gradient
   std::unique_ptr<GradientReducer> reducer_;
   std::weak_ptr<StepLauncher> given_;  // to the optimizer
   std::optional<c10::Device> device_;  // of the parameters that are not in the host's memory

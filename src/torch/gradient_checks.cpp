@@ -9,6 +9,7 @@
 #include "torch/equal_weights.h"
 #include "torch/fingerprint.h"
 #include "torch/gradient_binding.h"
+#include "torch/leftovers.h"
 #include "torch/optimizer_settings.h"
 #include "torch/torch_device.h"
 
@@ -32,20 +33,17 @@ void GradientBinding::refuse_late_changes() {
   }
 }
 
-// Whether the gradient of a parameter that is not in this round's table is what a round left there before it was
-// frozen: that is alike on all ranks.
-bool GradientBinding::was_reduced(const at::Tensor& parameter) const {
-  const auto is_it = [&](const auto& slot) { return slot->parameter.is_same(parameter); };
-  const auto frozen = std::ranges::find_if(frozen_, is_it);
-  if (frozen != frozen_.end()) return (*frozen)->grad_is_result();
-  const auto departed = std::ranges::find_if(departed_, is_it);
-  return departed != departed_.end() && (*departed)->grad_is_leftover();
+// Whether the gradient of a parameter that is not in this round's table is what a round has left there, of this
+// optimizer or of another: that is alike on all ranks.
+bool GradientBinding::was_reduced(const at::Tensor& parameter) {
+  return Leftovers::instance().state_of(parameter.grad()) != Leftovers::State::none ||
+         std::ranges::any_of(GradientHook::slots_of(parameter),
+                             [](const auto& slot) { return slot->grad_is_leftover(); });
 }
 
 // The optimizer in it uses every gradient that there is, and only those of the table are averaged.
 void GradientBinding::refuse_gradients_of_this_rank() {
   if (engine_.size() == 1) return;
-  std::erase_if(frozen_, [](const auto& slot) { return !slot->grad_is_result(); });
   for (const auto& group : optimizer_->param_groups()) {
     for (const auto& parameter : group.params()) {
       if (parameter.requires_grad() || !parameter.grad().defined()) continue;
@@ -53,28 +51,61 @@ void GradientBinding::refuse_gradients_of_this_rank() {
       if (std::ranges::any_of(slots_, is_it) || was_reduced(parameter)) continue;
       if (!parameter.grad().any().item<bool>()) continue;  // zero_grad(false)
       const std::string* const name = names_.find(parameter);
-      spoil("parameter '" + (name == nullptr ? std::string("of no name") : *name) +
-            "' requires no gradient and has one, which is this rank's own: step() would use it without averaging it. "
-            "Take it away (mutable_grad().reset()), or let the parameter require one");
+      throw UsageError("parameter '" + (name == nullptr ? std::string("of no name") : *name) +
+                       "' requires no gradient and has one, which is this rank's own: step() would use it without "
+                       "averaging it. Take it away (mutable_grad().reset()), or let the parameter require one");
     }
   }
 }
 
-// " without a gradient of 'head.weight' and 2 more (1f0e)": a hash of which.
-std::string GradientBinding::missing_gradients() const {
-  std::string first;
-  std::string which;
-  std::size_t missing = 0;
-  for (const auto& slot : slots_) {
-    if (slot->parameter.grad().defined()) continue;
-    if (missing++ == 0) first = slot->info.name;
-    which += slot->info.name + '\n';
+namespace {
+
+// Some of many tensors, in a few words that differ where the tensors do.
+class Some {
+ public:
+  void add(const std::string& name) {
+    if (count_++ == 0) first_ = name;
+    all_ += name + '\n';
   }
-  if (missing == 0) return {};
-  std::ostringstream text;
-  text << " without a gradient of '" << first << "'";
-  if (missing > 1) text << " and " << missing - 1 << " more (" << std::hex << (fingerprint(which) & 0xffff) << ")";
-  return text.str();
+  // " without a gradient of 'head.weight' and 2 more (1f0e)"; nothing for none.
+  [[nodiscard]] std::string text(const std::string& what) const {
+    if (count_ == 0) return {};
+    std::ostringstream text;
+    text << what << '\'' << first_ << '\'';
+    if (count_ > 1) text << " and " << count_ - 1 << " more (" << std::hex << (fingerprint(all_) & 0xffff) << ")";
+    return text.str();
+  }
+
+ private:
+  std::string first_;
+  std::string all_;
+  std::size_t count_ = 0;
+};
+
+}  // namespace
+
+std::string GradientBinding::missing_gradients() const {
+  Some missing;
+  for (const auto& slot : slots_) {
+    if (!slot->parameter.grad().defined()) missing.add(slot->info.name);
+  }
+  return missing.text(" without a gradient of ");
+}
+
+// At parameters that require none: the optimizer in it goes on using these.
+std::string GradientBinding::gradients_left() const {
+  Some left, changed;  // zeros too
+  std::size_t number = 0;
+  for (const auto& group : optimizer_->param_groups()) {
+    for (const auto& parameter : group.params()) {
+      ++number;
+      if (parameter.requires_grad() || !parameter.grad().defined()) continue;
+      const bool as_left = Leftovers::instance().state_of(parameter.grad()) == Leftovers::State::unchanged;
+      const std::string* const name = names_.find(parameter);
+      (as_left ? left : changed).add(name == nullptr ? "number " + std::to_string(number) : *name);
+    }
+  }
+  return left.text(" with what is left at ") + changed.text(" with what was changed at ");
 }
 
 // Where ranks are to differ nothing is said.
@@ -84,7 +115,7 @@ void GradientBinding::stepped(Outcome outcome) {
   closed_ = false;
   if (lifetime_.is_over()) return;
   if (outcome == Outcome::updated && compares_steps()) {
-    reducer_->note("after a step() taken" + learning_rates_of(*optimizer_) + missing_gradients());
+    reducer_->note("after a step() taken" + learning_rates_of(*optimizer_) + missing_gradients() + gradients_left());
   }
   if (reader_.has_value()) {
     const auto updated_in = current_stream(*device_);  // and gradients read there, perhaps not where they were closed

@@ -53,7 +53,7 @@ void GradientSlot::publish(std::span<std::byte> memory) {
     publish_view(memory);
     parameter.mutable_grad() = view_;
   }
-  result_ = decltype(result_)(parameter.grad().getIntrusivePtr());
+  result_ = WeakTensor(parameter.grad().getIntrusivePtr());
   remember_version();
 }
 
@@ -111,10 +111,11 @@ bool GradientSlot::is_view(const at::Tensor& gradient) const {
   return view_.defined() && view_.storage().unsafeGetStorageImpl() == gradient.storage().unsafeGetStorageImpl();
 }
 
-bool GradientSlot::grad_is_result() const {
-  const at::Tensor& grad = parameter.grad();
-  return grad.defined() && !result_.expired() && result_._unsafe_get_target() == grad.unsafeGetTensorImpl();
+bool GradientSlot::is_same(const WeakTensor& one, const at::Tensor& other) {
+  return !one.expired() && one._unsafe_get_target() == other.unsafeGetTensorImpl();
 }
+
+bool GradientSlot::grad_is_result() const { return parameter.grad().defined() && is_same(result_, parameter.grad()); }
 
 bool GradientSlot::grad_is_leftover() const {
   return grad_is_result() && !parameter.grad().is_inference() && parameter.grad()._version() == version_;
@@ -124,7 +125,7 @@ bool GradientSlot::grad_is_leftover() const {
 // further one that is added to the next would be taken for a change of this one.
 void GradientSlot::remember_contribution() {
   const at::Tensor& grad = parameter.grad();
-  handed_over_ = grad.unsafeGetTensorImpl();
+  handed_over_ = WeakTensor(grad.getIntrusivePtr());
   handed_memory_ = grad.const_data_ptr();
   handed_version_.reset();
   if (!grad.is_inference() && grad.storage().use_count() == 1) {
@@ -152,7 +153,7 @@ std::uint64_t GradientSlot::sample_of(const at::Tensor& grad) const {
 bool GradientSlot::changed_since_contribution() const {
   const at::Tensor& grad = parameter.grad();
   if (!grad.defined()) return false;
-  const bool same = grad.unsafeGetTensorImpl() == handed_over_;
+  const bool same = is_same(handed_over_, grad);
   if (same && handed_version_ && grad._version() != *handed_version_) return true;
   if (!same) {
     if (grad.layout() != c10::kStrided) return true;
@@ -187,10 +188,19 @@ std::vector<std::shared_ptr<GradientSlot>> GradientHook::slots_of(const at::Tens
 }
 
 void GradientHook::remove(const at::Tensor& parameter, const GradientHook* hook) {
-  auto& slot = torch::autograd::impl::post_acc_grad_hooks(parameter);
-  if (slot.get() == hook && hook != nullptr) {
-    auto previous = std::move(static_cast<GradientHook&>(*slot).previous_);
+  auto& top = torch::autograd::impl::post_acc_grad_hooks(parameter);
+  if (hook == nullptr || top == nullptr) return;
+  if (top.get() == hook) {
+    auto previous = std::move(static_cast<GradientHook&>(*top).previous_);
     torch::autograd::impl::set_post_acc_grad_hooks(parameter, std::move(previous));
+    return;
+  }
+  for (auto* over = dynamic_cast<GradientHook*>(top.get()); over != nullptr;
+       over = dynamic_cast<GradientHook*>(over->previous_.get())) {
+    if (over->previous_.get() != hook) continue;
+    const auto ours = std::move(over->previous_);
+    over->previous_ = std::move(static_cast<GradientHook&>(*ours).previous_);
+    return;
   }
 }
 

@@ -66,17 +66,19 @@ class GradientSlot {
   void remember_version();
 
  private:
+  // As long as one is held no other tensor gets the address of this one.
+  using WeakTensor = c10::weak_intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl>;
+  [[nodiscard]] static bool is_same(const WeakTensor& one, const at::Tensor& other);
   void publish_view(std::span<std::byte> memory);
 
   at::Tensor view_;  // what publish_view() made, wherever its memory is by now
   bool in_kolo_memory_ = false;
   // param.grad() as the last round left it. Weak: zero_grad() shall free it.
-  c10::weak_intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl> result_{
-      c10::intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl>()};
+  WeakTensor result_ = WeakTensor(c10::intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl>());
   std::uint32_t version_ = 0;
   [[nodiscard]] std::uint64_t sample_of(const at::Tensor& grad) const;
 
-  const void* handed_over_ = nullptr;  // the tensor
+  WeakTensor handed_over_ = WeakTensor(c10::intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl>());
   const void* handed_memory_ = nullptr;
   std::optional<std::uint32_t> handed_version_;  // none: others count in it too
   std::uint64_t handed_sample_ = 0;
@@ -90,7 +92,8 @@ class GradientHook final : public torch::autograd::PostAccumulateGradHook {
   static GradientHook* install(const std::shared_ptr<GradientSlot>& of, Callback callback);
   // Of all optimizers whose table has it, as far as hooks of others, laid over these, let one see.
   [[nodiscard]] static std::vector<std::shared_ptr<GradientSlot>> slots_of(const at::Tensor& parameter);
-  // Puts the previous hook back. Where another hook was laid over ours meanwhile, ours stays and only passes calls on.
+  // Puts the previous hook back. Where a hook of the program's was laid over ours meanwhile, ours stays and only passes
+  // calls on.
   static void remove(const at::Tensor& parameter, const GradientHook* hook);
 
   GradientHook(std::unique_ptr<PostAccumulateGradHook> previous, std::weak_ptr<GradientSlot> of, Callback callback)

@@ -35,9 +35,12 @@ NamedTensors named_tensors(const torch::OrderedDict<std::string, at::Tensor>& te
 
 void ParameterNames::add(const NamedTensors& tensors) {
   for (const auto& [name, tensor] : tensors) {
-    const auto [known, fresh] = by_name_.try_emplace(name, tensor);
-    if (!fresh && !known->second.is_same(tensor)) {
-      throw UsageError("the name '" + name + "' was given to two different parameters");
+    const auto [known, fresh] = by_name_.try_emplace(name, Weak(tensor.getIntrusivePtr()));
+    at::TensorImpl* const before = known->second._unsafe_get_target();
+    if (!fresh && before != tensor.unsafeGetTensorImpl()) {
+      if (!known->second.expired()) throw UsageError("the name '" + name + "' was given to two different parameters");
+      by_tensor_.erase(before);
+      known->second = Weak(tensor.getIntrusivePtr());
     }
     by_tensor_.try_emplace(tensor.unsafeGetTensorImpl(), name);
   }

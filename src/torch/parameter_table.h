@@ -1,6 +1,7 @@
 #pragma once
 // Which parameters take part in the reduction, under which names, and what their gradients look like.
 #include <ATen/core/Tensor.h>
+#include <c10/util/intrusive_ptr.h>
 #include <torch/optim/optimizer.h>
 
 #include <optional>
@@ -22,14 +23,15 @@ struct NamedParameter {
 // Names of tensors by identity. A tensor may have several names (a shared parameter): the first one counts.
 class ParameterNames {
  public:
-  // Throws UsageError when one name means two tensors.
+  // Throws UsageError when one name means two tensors. Keeps none alive; the name of one that has gone is free.
   void add(const NamedTensors& tensors);
   [[nodiscard]] const std::string* find(const at::Tensor& tensor) const;
 
  private:
   std::unordered_map<c10::TensorImpl*, std::string> by_tensor_;
-  std::unordered_map<std::string, at::Tensor>
-      by_name_;  // keeps the tensors, so that no address means another one later
+  // As long as one is held no other tensor gets the address of this one.
+  using Weak = c10::weak_intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl>;
+  std::unordered_map<std::string, Weak> by_name_;
 };
 
 enum class Unnamed { refuse, invent };  // invent: "param_group.<group>.<position>"

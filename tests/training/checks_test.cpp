@@ -13,61 +13,12 @@
 #include "kolo/error.h"
 #include "kolo/torch/torch.h"
 #include "support/local_ranks.h"
+#include "training/one_weight.h"
 
 namespace kolo::test {
 namespace {
 
 using testing::HasSubstr;
-
-template <class E>
-std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
-class Training {
- public:
-  explicit Training(Context& context, DistributedOptions options = {})
-      : weight(torch::ones({4}).requires_grad_(true)),
-        inner(std::make_shared<torch::optim::SGD>(std::vector<at::Tensor>{weight},
-                                                  torch::optim::SGDOptions(0.125).momentum(0.5))),
-        optimizer(context, inner, NamedTensors{{"weight", weight}}, options),
-        rank_(context.rank()),
-        context_(context) {}
-
-  void backward() {
-    optimizer.zero_grad();
-    (weight * (rank_ + 1)).sum().backward();
-  }
-  void step() {
-    backward();
-    optimizer.step();
-  }
-  void set_rate(double rate) {
-    for (auto& group : inner->param_groups()) group.options().set_lr(rate);
-  }
-  void start_again() {
-    broadcast_parameters(context_, NamedTensors{{"weight", weight}});
-    broadcast_optimizer_state(context_, *inner);
-  }
-  void expect_equal_weights() {
-    const auto sum = weight.detach().sum().item<double>();
-    const auto found = allreduce_metrics(context_, {sum, -sum}, "sums", ReduceOp::max);
-    EXPECT_EQ(found[0], -found[1]);
-  }
-
-  at::Tensor weight;
-  std::shared_ptr<torch::optim::SGD> inner;
-  DistributedOptimizer optimizer;
-
- private:
-  Rank rank_;
-  Context& context_;
-};
 
 // On several ranks the change would be lost, on some of them in part: reduction may have begun in backward().
 TEST(LateChanges, OfAGradientAreRefused) {
@@ -325,47 +276,6 @@ TEST(StepsApart, AreForgottenByABroadcastOfAnotherThread) {
     training.step();
     training.expect_equal_weights();
   });
-}
-
-// The optimizer inside uses them, and they were not averaged.
-TEST(GradientsOfOneRank, AreRefused) {
-  on_ranks(2, [](Context& context) {
-    Training frozen_amid(context);
-    frozen_amid.step();
-    frozen_amid.optimizer.zero_grad();
-    {
-      const auto no_sync = frozen_amid.optimizer.no_sync();
-      (frozen_amid.weight * (context.rank() + 1)).sum().backward();
-    }
-    frozen_amid.weight.requires_grad_(false);
-    EXPECT_THAT(error_of<UsageError>([&] { frozen_amid.optimizer.step(); }),
-                HasSubstr("'weight' requires no gradient and has one, which is this rank's own"));
-    Training zeroed(context);
-    zeroed.weight.requires_grad_(false);
-    zeroed.weight.mutable_grad() = torch::zeros({4});
-    zeroed.optimizer.step();
-    Training by_hand(context);
-    by_hand.weight.requires_grad_(false);
-    by_hand.weight.mutable_grad() = torch::ones({4}) * (context.rank() + 1);
-    EXPECT_THAT(error_of<UsageError>([&] { by_hand.optimizer.step(); }), HasSubstr("mutable_grad().reset()"));
-  });
-}
-
-TEST(GradientsOfOneRank, AreNotWhatARoundHasLeftAtAFrozenParameter) {
-  for (const bool zeroes : {false, true}) {
-    on_ranks(2, [&](Context& context) {
-      Training training(context);
-      training.step();
-      training.weight.requires_grad_(false);
-      for (int step = 0; step < 3; ++step) {
-        if (zeroes) training.optimizer.zero_grad(false);
-        training.optimizer.step();
-      }
-      training.weight.requires_grad_(true);
-      training.step();
-      training.expect_equal_weights();
-    });
-  }
 }
 
 // As programs do that keep gradients elsewhere until the step.

@@ -4,6 +4,7 @@
 #include <torch/optim/sgd.h>
 #include <torch/types.h>
 
+#include <memory>
 #include <thread>
 
 #include "kolo/context.h"
@@ -98,6 +99,46 @@ TEST(SeveralOptimizers, OfOneParameterReduceItsOwnGradientEach) {
 
 // Then backward adds to what the other one's round has left, which lies in its bucket; and with a table that changes,
 // what was handed over is read again at the end of the round.
+// A rank without a batch finds there what the first of them has reduced: that is not its own, and is not reduced again.
+TEST(SeveralOptimizers, OfOneParameterDoNotTakeTheOthersResultForARanksGradient) {
+  for (const bool shared : {false, true}) {
+    on_ranks(3, [&](Context& context) {
+      const Model model(1);
+      Training one(context, model, {0}, sums(shared));
+      Training two(context, model, {0}, sums(shared));
+      for (int step = 0; step < 4; ++step) {
+        one.optimizer.zero_grad();
+        const bool uneven = step == 2;
+        if (!uneven || context.rank() == 0) (model.weights[0] * (context.rank() + 1.0)).sum().backward();
+        for (auto* training : {&one, &two}) {
+          training->optimizer.step();
+          EXPECT_EQ(model.weights[0].grad()[0].item<float>(), uneven ? 1 : 6) << step;
+        }
+      }
+    });
+  }
+}
+
+TEST(SeveralOptimizers, OfOneParameterThatIsFrozenMayGoOn) {
+  on_ranks(2, [](Context& context) {
+    const Model model(3);
+    Training one(context, model, {0, 1}, sums(false));
+    auto two = std::make_unique<Training>(context, model, std::vector<std::size_t>{0, 2}, sums(false));
+    for (int step = 0; step < 8; ++step) {
+      if (step == 2) model.weights[0].requires_grad_(false);
+      if (step == 5) two = std::make_unique<Training>(context, model, std::vector<std::size_t>{0, 2}, sums(false));
+      for (const std::size_t i : {0, 1, 2}) {  // what was reduced stays at the frozen one
+        if (model.weights[i].requires_grad()) model.weights[i].mutable_grad().reset();
+      }
+      model.backward(context);
+      one.optimizer.step();
+      two->optimizer.step();
+    }
+    model.expect(1, 8, context.size());
+    model.expect(2, 8, context.size());
+  });
+}
+
 TEST(SeveralOptimizers, OfOneParameterMayKeepItsGradient) {
   constexpr int kSteps = 9;
   for (const int ranks : {2, 3}) {

@@ -109,6 +109,38 @@ TEST(GradScalerOfRanksOnDevices, StepsAnOptimizerThatWasFrozenWhole) {
   }
 }
 
+// The kernels have gone with the Context: LibTorch's are left to the optimizer, and the scaler says what is wrong.
+TEST(GradScalerOfRanksOnDevices, AndItsOptimizersMayOutliveTheirContext) {
+  DeviceWorld world({.hosts = one_host(2)});
+  TorchDevice torch_device(world.device());
+  struct Rank {
+    at::Tensor weight;
+    std::shared_ptr<FusedSGD> sgd;
+    std::optional<DistributedOptimizer> optimizer;
+    std::optional<GradScaler> scaler;
+  };
+  std::vector<Rank> ranks(2);
+  world.run([&](Context& context) {
+    const Place place(context, torch_device);
+    Rank& rank = ranks[static_cast<std::size_t>(context.rank())];
+    rank.weight = at::ones({4}).to(place.device).requires_grad_();
+    rank.sgd = std::make_shared<FusedSGD>(std::vector<at::Tensor>{rank.weight}, torch::optim::SGDOptions(0.125));
+    rank.optimizer.emplace(context, rank.sgd, NamedTensors{{"weight", rank.weight}});
+    rank.scaler.emplace(context);
+    rank.weight.sum().backward();
+    rank.optimizer->step();
+    context.wait_for_devices();
+  });
+  for (Rank& rank : ranks) {
+    rank.weight.mutable_grad() = at::ones({4}).to(rank.weight.device());
+    EXPECT_THROW(rank.scaler->step(*rank.sgd), UsageError);
+    rank.weight.mutable_grad() = at::ones({4}).to(rank.weight.device());
+    rank.sgd->step();
+    EXPECT_TRUE(rank.weight.cpu().eq(0.75).all().item<bool>());
+    EXPECT_THROW(rank.optimizer->step(), UsageError);
+  }
+}
+
 // What it has of it then, votes and steps that the device was to decide on, goes without harm.
 TEST(GradScalerOfRanksOnDevices, MayOutliveItsContext) {
   DeviceWorld world({.hosts = one_host(2)});

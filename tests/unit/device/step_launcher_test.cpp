@@ -95,6 +95,8 @@ TEST_F(Steps, ALauncherMayOutliveItsEngine) {
   retired_in = nullptr;
   device.drain();
   EXPECT_EQ(read->look(), 0.5F);
+  EXPECT_EQ(launcher->device(), -1);
+  EXPECT_THROW(launcher->launch({0, tensors}, SgdTerms{.lr = 0.5}, stream.view()), UsageError);
   read.reset();
   launcher.reset();
   EXPECT_EQ(retired_in, nullptr);

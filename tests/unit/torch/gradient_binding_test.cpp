@@ -384,6 +384,15 @@ TEST_F(Binding, AHookLaidOverOursSurvivesDetach) {
   EXPECT_EQ(rounds().size(), 1U);
 }
 
+TEST_F(Binding, HooksGoInAnyOrder) {
+  std::vector<std::unique_ptr<DistributedOptimizer>> several;
+  for (int i = 0; i < 3; ++i) {
+    several.push_back(std::make_unique<DistributedOptimizer>(engine, sgd, NamedTensors{{"a", a}, {"b", b}}));
+  }
+  for (const std::size_t one : {1, 0, 2}) several[one].reset();
+  EXPECT_EQ(torch::autograd::impl::post_acc_grad_hooks(a), nullptr);
+}
+
 TEST_F(Binding, BadOptionsAndNamesAreUsageErrors) {
   EXPECT_THAT(usage_error([&] { wrap({.passes_per_step = 0}); }), HasSubstr("passes_per_step"));
   EXPECT_THAT(usage_error([&] { wrap({.op = kolo::ReduceOp::max}); }), HasSubstr("max"));

@@ -1,0 +1,38 @@
+#pragma once
+// Reduced gradients at parameters that take no part any more.
+#include <ATen/core/Tensor.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <unordered_map>
+
+namespace kolo {
+
+// What a round has left at a parameter that was frozen afterwards, taken out of its optimizer, or whose
+// DistributedOptimizer has gone: alike on all ranks, and no rank's own. One for the process. Thread-safe. Keeps no
+// gradient alive.
+class Leftovers {
+ public:
+  static Leftovers& instance();
+
+  void add(const at::Tensor& gradient);
+  enum class State { none, changed, unchanged };
+  // Since it was added; none: it was not.
+  [[nodiscard]] State state_of(const at::Tensor& gradient) const;
+
+ private:
+  using Weak = c10::weak_intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl>;
+  struct Leftover {
+    Weak gradient;  // as long as it is held no other tensor gets this address
+    std::uint32_t version = 0;
+  };
+  void forget_what_has_gone();
+
+  mutable std::mutex mutex_;
+  std::unordered_map<const at::TensorImpl*, Leftover> all_;
+  std::size_t most_ = 64;  // before those that have gone are forgotten
+};
+
+}  // namespace kolo
