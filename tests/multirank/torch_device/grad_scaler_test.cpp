@@ -112,6 +112,7 @@ TEST(GradScalerOfRanksOnDevices, StepsAnOptimizerThatWasFrozenWhole) {
 // The kernels have gone with the Context: LibTorch's are left to the optimizer, and the scaler says what is wrong.
 TEST(GradScalerOfRanksOnDevices, AndItsOptimizersMayOutliveTheirContext) {
   DeviceWorld world({.hosts = one_host(2)});
+  world.nccl().expect_lost_buffers(2);  // the optimizers'
   TorchDevice torch_device(world.device());
   struct Rank {
     at::Tensor weight;
