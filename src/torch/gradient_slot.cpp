@@ -53,7 +53,7 @@ void GradientSlot::publish(std::span<std::byte> memory) {
     publish_view(memory);
     parameter.mutable_grad() = view_;
   }
-  result_ = WeakTensor(parameter.grad().getIntrusivePtr());
+  result_ = weak(parameter.grad());
   remember_version();
 }
 
@@ -111,10 +111,6 @@ bool GradientSlot::is_view(const at::Tensor& gradient) const {
   return view_.defined() && view_.storage().unsafeGetStorageImpl() == gradient.storage().unsafeGetStorageImpl();
 }
 
-bool GradientSlot::is_same(const WeakTensor& one, const at::Tensor& other) {
-  return !one.expired() && one._unsafe_get_target() == other.unsafeGetTensorImpl();
-}
-
 bool GradientSlot::grad_is_result() const { return parameter.grad().defined() && is_same(result_, parameter.grad()); }
 
 bool GradientSlot::grad_is_leftover() const {
@@ -125,7 +121,7 @@ bool GradientSlot::grad_is_leftover() const {
 // further one that is added to the next would be taken for a change of this one.
 void GradientSlot::remember_contribution() {
   const at::Tensor& grad = parameter.grad();
-  handed_over_ = WeakTensor(grad.getIntrusivePtr());
+  handed_over_ = weak(grad);
   handed_memory_ = grad.const_data_ptr();
   handed_version_.reset();
   if (!grad.is_inference() && grad.storage().use_count() == 1) {

@@ -2,7 +2,6 @@
 // One parameter of the table: its hook, what it has contributed to the running round, and its view of the last result.
 #include <ATen/core/Tensor.h>
 #include <c10/core/Stream.h>
-#include <c10/util/intrusive_ptr.h>
 #include <torch/csrc/autograd/function_hook.h>
 
 #include <cstddef>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "kolo/gradient_reducer.h"
+#include "torch/weak_tensor.h"
 
 namespace kolo {
 
@@ -66,19 +66,16 @@ class GradientSlot {
   void remember_version();
 
  private:
-  // As long as one is held no other tensor gets the address of this one.
-  using WeakTensor = c10::weak_intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl>;
-  [[nodiscard]] static bool is_same(const WeakTensor& one, const at::Tensor& other);
   void publish_view(std::span<std::byte> memory);
 
   at::Tensor view_;  // what publish_view() made, wherever its memory is by now
   bool in_kolo_memory_ = false;
   // param.grad() as the last round left it. Weak: zero_grad() shall free it.
-  WeakTensor result_ = WeakTensor(c10::intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl>());
+  WeakTensor result_ = weak({});
   std::uint32_t version_ = 0;
   [[nodiscard]] std::uint64_t sample_of(const at::Tensor& grad) const;
 
-  WeakTensor handed_over_ = WeakTensor(c10::intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl>());
+  WeakTensor handed_over_ = weak({});
   const void* handed_memory_ = nullptr;
   std::optional<std::uint32_t> handed_version_;  // none: others count in it too
   std::uint64_t handed_sample_ = 0;

@@ -14,7 +14,7 @@ void Leftovers::add(const at::Tensor& gradient) {
   const std::scoped_lock lock(mutex_);
   if (all_.size() >= most_) forget_what_has_gone();
   all_.insert_or_assign(gradient.unsafeGetTensorImpl(),
-                        Leftover{Weak(gradient.getIntrusivePtr()), static_cast<std::uint32_t>(gradient._version())});
+                        Leftover{weak(gradient), static_cast<std::uint32_t>(gradient._version())});
 }
 
 void Leftovers::forget_what_has_gone() {

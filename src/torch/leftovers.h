@@ -1,12 +1,13 @@
 #pragma once
 // Reduced gradients at parameters that take no part any more.
 #include <ATen/core/Tensor.h>
-#include <c10/util/intrusive_ptr.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <unordered_map>
+
+#include "torch/weak_tensor.h"
 
 namespace kolo {
 
@@ -23,9 +24,8 @@ class Leftovers {
   [[nodiscard]] State state_of(const at::Tensor& gradient) const;
 
  private:
-  using Weak = c10::weak_intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl>;
   struct Leftover {
-    Weak gradient;  // as long as it is held no other tensor gets this address
+    WeakTensor gradient;
     std::uint32_t version = 0;
   };
   void forget_what_has_gone();

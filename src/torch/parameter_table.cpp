@@ -35,12 +35,11 @@ NamedTensors named_tensors(const torch::OrderedDict<std::string, at::Tensor>& te
 
 void ParameterNames::add(const NamedTensors& tensors) {
   for (const auto& [name, tensor] : tensors) {
-    const auto [known, fresh] = by_name_.try_emplace(name, Weak(tensor.getIntrusivePtr()));
-    at::TensorImpl* const before = known->second._unsafe_get_target();
-    if (!fresh && before != tensor.unsafeGetTensorImpl()) {
+    const auto [known, fresh] = by_name_.try_emplace(name, weak(tensor));
+    if (!fresh && !is_same(known->second, tensor)) {
       if (!known->second.expired()) throw UsageError("the name '" + name + "' was given to two different parameters");
-      by_tensor_.erase(before);
-      known->second = Weak(tensor.getIntrusivePtr());
+      by_tensor_.erase(known->second._unsafe_get_target());
+      known->second = weak(tensor);
     }
     by_tensor_.try_emplace(tensor.unsafeGetTensorImpl(), name);
   }

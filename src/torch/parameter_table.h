@@ -1,7 +1,6 @@
 #pragma once
 // Which parameters take part in the reduction, under which names, and what their gradients look like.
 #include <ATen/core/Tensor.h>
-#include <c10/util/intrusive_ptr.h>
 #include <torch/optim/optimizer.h>
 
 #include <optional>
@@ -12,6 +11,7 @@
 
 #include "kolo/gradient_reducer.h"
 #include "kolo/torch/distributed_optimizer.h"
+#include "torch/weak_tensor.h"
 
 namespace kolo {
 
@@ -29,9 +29,7 @@ class ParameterNames {
 
  private:
   std::unordered_map<c10::TensorImpl*, std::string> by_tensor_;
-  // As long as one is held no other tensor gets the address of this one.
-  using Weak = c10::weak_intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl>;
-  std::unordered_map<std::string, Weak> by_name_;
+  std::unordered_map<std::string, WeakTensor> by_name_;
 };
 
 enum class Unnamed { refuse, invent };  // invent: "param_group.<group>.<position>"
