@@ -1,10 +1,11 @@
 #pragma once
 // What the caller holds of a reducer. When an exception takes it away, the rounds stay with the engine until the
 // exception reaches Context::run, which ends the round on all ranks: unwinding has destroyed the optimizer by then.
-// Where the engine has gone first, they are lost: they would tell it that they go.
+// If the engine has ended first, the rounds are kept for good: their destructor would call the engine.
 #include <exception>
 #include <memory>
 
+#include "base/keep_for_good.h"
 #include "engine/gradient_rounds.h"
 #include "kolo/engine_lifetime.h"
 
@@ -18,7 +19,7 @@ class ReducerHandle final : public GradientReducer {
   ReducerHandle& operator=(const ReducerHandle&) = delete;
   ~ReducerHandle() override {
     if (lifetime_.is_over()) {
-      static_cast<void>(rounds_.release());
+      base::keep_for_good(std::move(rounds_));
     } else if (std::uncaught_exceptions() > uncaught_) {
       host_.orphan(std::move(rounds_));
     }
