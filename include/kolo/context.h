@@ -1,5 +1,6 @@
 #pragma once
 // The composition root: who we are, the communicator, the engine, and their end.
+#include <concepts>
 #include <memory>
 #include <stdexcept>
 #include <string_view>
@@ -25,7 +26,11 @@ class Context {
   // As create(), over the ranks of `mpi_comm` (a MPI_Comm*, read during the call); see kolo/mpi.h.
   static std::unique_ptr<Context> create_over(const void* mpi_comm, Config config = Config::from_environment());
   // `ranks` ranks that are threads of this process: element r belongs to rank r and is used from that rank's threads.
-  static std::vector<std::unique_ptr<Context>> create_local(int ranks, const Config& config = {});
+  // A template, so that a list in braces is always the list of hosts below: create_local({0}) has one rank.
+  template <std::convertible_to<int> Count>
+  static std::vector<std::unique_ptr<Context>> create_local(Count ranks, const Config& config = {}) {
+    return create_local_ranks(static_cast<int>(ranks), config);
+  }
   // The same, said to stand on several hosts: element r is the number of rank r's host. Ranks of one host share memory,
   // others exchange messages, so that a program's behaviour on several hosts can be tried in one process.
   static std::vector<std::unique_ptr<Context>> create_local(const std::vector<int>& hosts, const Config& config = {});
@@ -92,6 +97,8 @@ class Context {
   explicit Context(std::unique_ptr<Parts> parts);
 
  private:
+  static std::vector<std::unique_ptr<Context>> create_local_ranks(int ranks, const Config& config);
+
   std::unique_ptr<Parts> parts_;
 };
 

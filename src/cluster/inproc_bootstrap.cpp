@@ -32,11 +32,6 @@ class InprocBootstrap final : public Bootstrap {
 
 }  // namespace
 
-std::vector<std::unique_ptr<Bootstrap>> make_inproc_bootstrap(int ranks) {
-  if (ranks < 1) throw UsageError("a world needs at least one rank, not " + std::to_string(ranks));
-  return make_inproc_bootstrap(std::vector<int>(static_cast<std::size_t>(ranks), 0));
-}
-
 std::vector<std::unique_ptr<Bootstrap>> make_inproc_bootstrap(const std::vector<int>& hosts) {
   if (hosts.empty()) throw UsageError("a world needs at least one rank");
   const auto ranks = static_cast<int>(hosts.size());

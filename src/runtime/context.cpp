@@ -92,7 +92,7 @@ std::unique_ptr<Context> Context::create_over(const void* mpi_comm, Config confi
   return make_over_mpi(mpi_comm, std::move(config));
 }
 
-std::vector<std::unique_ptr<Context>> Context::create_local(int ranks, const Config& config) {
+std::vector<std::unique_ptr<Context>> Context::create_local_ranks(int ranks, const Config& config) {
   return create_local(std::vector<int>(static_cast<std::size_t>(std::max(ranks, 0)), 0), config);
 }
 

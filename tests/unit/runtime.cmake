@@ -1,5 +1,6 @@
 kolo_test(unit.config LABELS unit SOURCES
   runtime/agree_on_settings_test.cpp runtime/choose_network_test.cpp runtime/device_agreement_test.cpp runtime/config_values_test.cpp runtime/config_table_test.cpp)
+kolo_test(unit.create_local LABELS unit PROCESSORS 2 SOURCES runtime/create_local_test.cpp)
 kolo_test(unit.gather_texts LABELS unit PROCESSORS 2 SOURCES runtime/gather_texts_test.cpp)
 kolo_test(unit.start_line LABELS unit LINK kolo_simulated_device SOURCES runtime/start_line_test.cpp)
 

@@ -111,6 +111,15 @@ TEST(Bootstrap, ThreadsGatherInRankOrderAgainAndAgain) {
   });
 }
 
+TEST(Bootstrap, ListInBracesIsAListOfHosts) {
+  EXPECT_EQ(make_inproc_bootstrap({0}).size(), 1U);
+  EXPECT_EQ(make_inproc_bootstrap({2}).size(), 1U);
+  EXPECT_EQ(make_inproc_bootstrap({0, 1}).back()->placement().cross_size, 2);
+  EXPECT_THROW(make_inproc_bootstrap({}), UsageError);
+  EXPECT_EQ(make_inproc_bootstrap(2).size(), 2U);
+  EXPECT_THROW(make_inproc_bootstrap(0), UsageError);
+}
+
 TEST(Bootstrap, WhoLeavesIsNamed) {
   auto all = make_inproc_bootstrap(2);
   all[1].reset();
