@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/environment.h"
+#include "base/strings.h"
 #include "commands.h"
 #include "run_launcher.h"
 #include "run_line.h"
@@ -108,6 +109,16 @@ std::chrono::milliseconds grace_of(const std::string& text) {
   return grace;
 }
 
+// mpirun would refuse, or end in internal errors.
+void refuse_inside_a_rank(const Surroundings& around) {
+  const std::vector<std::string> names = rank_variables(around);
+  if (names.empty()) return;
+  throw std::runtime_error(
+      "this process is a rank of a job already, and a rank cannot start a job. To start "
+      "a job of its own, start it without the launcher's variables: env -u " +
+      base::join(names, " -u ") + " kolo run ...");
+}
+
 int start(const RunOptions& asked) {
   open_standard_streams();
   Surroundings around = look_around();
@@ -120,6 +131,7 @@ int start(const RunOptions& asked) {
     std::printf("%s\n", shell_words(mpirun_line(options, around)).c_str());
     return 0;
   }
+  refuse_inside_a_rank(around);
   check_mpirun(options.mpirun);
   if (around.root && !options.quiet && !base::get_environment("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")) {
     std::fprintf(stderr, "kolo run: as root, against Open MPI's advice: --allow-run-as-root is added\n");

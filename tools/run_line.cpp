@@ -145,6 +145,22 @@ Binding choose_binding(const RunOptions& options, const Surroundings& surroundin
   return {share, "each rank its share of the cores"};
 }
 
+std::vector<std::string> rank_variables(const Surroundings& surroundings) {
+  const auto& set = surroundings.environment;
+  const bool of_mpirun = set.contains("OMPI_COMM_WORLD_RANK") || set.contains("OMPI_UNIVERSE_SIZE");
+  // Slurm's interactive steps may have the variables of PMIx.
+  const bool of_another = !set.contains("SLURM_JOB_ID") && (set.contains("PMIX_RANK") || set.contains("PMI_RANK"));
+  if (!of_mpirun && !of_another) return {};
+  std::vector<std::string> names;
+  for (const auto& [name, value] : set) {
+    if (name.starts_with("PMIX_MCA_")) continue;  // a parameter, which the user may have set
+    for (const char* start : {"OMPI_COMM_WORLD_", "OMPI_MCA_ess", "OMPI_UNIVERSE_SIZE", "PMIX_", "PMI_"}) {
+      if (name.starts_with(start)) names.push_back(name);
+    }
+  }
+  return names;
+}
+
 std::vector<std::string> forwarded_names(const RunOptions& options, const Surroundings& surroundings) {
   std::set<std::string> names;
   for (const auto& [name, value] : surroundings.environment) {

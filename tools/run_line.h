@@ -42,6 +42,10 @@ struct Binding {
 };
 [[nodiscard]] Binding choose_binding(const RunOptions& options, const Surroundings& surroundings);
 
+// The variables that a launcher gave to this process because it is a rank of a job; mpirun starts no job where they are
+// set. Empty if the process is no rank. A batch script or an interactive step of Slurm is none.
+[[nodiscard]] std::vector<std::string> rank_variables(const Surroundings& surroundings);
+
 // Names of the variables that every rank gets, besides those of `kolo run` itself.
 [[nodiscard]] std::vector<std::string> forwarded_names(const RunOptions& options, const Surroundings& surroundings);
 

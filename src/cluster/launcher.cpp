@@ -1,6 +1,8 @@
 #include "cluster/launcher.h"
 
 #include <charconv>
+#include <filesystem>
+#include <system_error>
 
 #include "base/environment.h"
 #include "cluster/make.h"
@@ -51,12 +53,43 @@ std::optional<int> number_on_host(const Lookup& lookup) {
   return std::nullopt;
 }
 
-bool started_by_launcher() {
+std::optional<LaunchedRank> launched_rank(const Lookup& lookup) {
+  const auto value = [&lookup](const char* variable) { return lookup(variable).value_or(""); };
+  const auto made = [&](const std::string& job, const char* rank) -> std::optional<LaunchedRank> {
+    const auto found = number(lookup(rank));
+    if (!found || *found < 0) return std::nullopt;
+    return LaunchedRank{job, *found, false};
+  };
+  if (lookup("PMIX_NAMESPACE")) {
+    return made("pmix " + value("PMIX_NAMESPACE") + " " + value("PMIX_SERVER_URI2"), "PMIX_RANK");
+  }
+  if (lookup("SLURM_JOB_ID") && lookup("SLURM_STEP_ID")) {
+    return made("slurm " + value("SLURM_JOB_ID") + "." + value("SLURM_STEP_ID"), "SLURM_PROCID");
+  }
+  // MPICH's launcher names no job, but gives each rank a socket of its own.
+  if (!lookup("PMI_FD")) return std::nullopt;
+  std::error_code error;
+  const auto socket = std::filesystem::read_symlink("/proc/self/fd/" + value("PMI_FD"), error);
+  if (error) return std::nullopt;
+  auto rank = made("pmi " + socket.string(), "PMI_RANK");
+  if (rank) rank->of_one_rank = true;
+  return rank;
+}
+
+std::vector<std::string> launcher_variables(const Lookup& lookup) {
+  std::vector<std::string> found;
   for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE"}) {
-    if (base::get_environment(variable)) return true;
+    if (lookup(variable)) found.emplace_back(variable);
   }
   // A batch script has SLURM_NTASKS too; a process that srun started has a step as well.
-  if (base::get_environment("SLURM_STEP_ID") && base::get_environment("SLURM_PROCID")) return true;
+  if (lookup("SLURM_STEP_ID") && lookup("SLURM_PROCID")) found.emplace_back("SLURM_PROCID");
+  if (number(lookup("WORLD_SIZE")).value_or(1) > 1) found.emplace_back("WORLD_SIZE");
+  return found;
+}
+
+bool started_by_launcher() {
+  const auto variables = launcher_variables(base::get_environment);
+  if (!variables.empty() && variables.front() != "WORLD_SIZE") return true;
   check_alone(base::get_environment);
   return false;
 }

@@ -2,6 +2,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace kolo::cluster {
 
@@ -16,5 +17,19 @@ void check_alone(const Lookup& lookup);
 
 // This process's number among those that the launcher has started on this host; nothing where it does not say.
 [[nodiscard]] std::optional<int> number_on_host(const Lookup& lookup);
+
+// The rank that a launcher has given to this process and to all processes that this one starts.
+struct LaunchedRank {
+  std::string job;           // of one launch on one machine: no other has the same text
+  int rank = 0;              // in MPI_COMM_WORLD
+  bool of_one_rank = false;  // `job` differs between the ranks of a job, too
+};
+// Nothing if the environment does not tell one job from another: then no launcher has started this process, or one
+// without PMIx, Slurm or a PMI socket.
+[[nodiscard]] std::optional<LaunchedRank> launched_rank(const Lookup& lookup);
+
+// The variables that started_by_launcher() would find or refuse, of those that are set. Without them a process is a
+// world of one rank.
+[[nodiscard]] std::vector<std::string> launcher_variables(const Lookup& lookup);
 
 }  // namespace kolo::cluster

@@ -8,9 +8,13 @@
 #include <csignal>
 #include <string>
 
+#include "base/environment.h"
+#include "base/hash.h"
 #include "base/naps.h"
+#include "cluster/abstract_name.h"
 #include "cluster/descriptors.h"
 #include "cluster/exit_limit.h"
+#include "cluster/launcher.h"
 #include "cluster/limits.h"
 #include "cluster/mpi_exit.h"
 #include "kolo/error.h"
@@ -23,6 +27,9 @@ struct Process {
   std::mutex initialising;
   std::mutex turn;
   std::atomic<bool> serialized{true};
+  // Guarded by initialising. In a forked child `owner` is another process.
+  pid_t owner = 0;
+  base::UniqueFd rank_name;  // held from the first Context on: the process's rank
 };
 
 Process& process() {
@@ -80,6 +87,33 @@ int level_of_user() {
   return level;
 }
 
+[[noreturn]] void refuse_rank(const std::string& subject) {
+  std::string options;
+  for (const std::string& name : launcher_variables(base::get_environment)) options += "-u " + name + " ";
+  throw UsageError(subject +
+                   " has started MPI, which starts only once in a rank. To run a program beside that rank, "
+                   "start it without the launcher's variables: env " +
+                   options + "PROGRAM");
+}
+
+// A second process of a rank would end in MPI_Init with Open MPI's internal errors, and a forked child would write to
+// its parent's connections. Throws UsageError in both. REQUIRES: `initialising` is held.
+void claim_rank(bool initialized) {
+  if (process().owner == getpid()) return;
+  if (process().owner != 0) refuse_rank("this process was forked from process " + std::to_string(process().owner));
+  const auto mine = launched_rank(base::get_environment);
+  if (mine) {
+    const std::string name = "kolo-rank-" + std::to_string(geteuid()) + "-" + std::to_string(base::hash64(mine->job)) +
+                             "-" + std::to_string(mine->rank);
+    process().rank_name = hold_name(name);
+    if (!initialized && !process().rank_name && is_name_held(name)) {
+      refuse_rank("this process has the launcher's variables of rank " + std::to_string(mine->rank) +
+                  ", and another process of that rank");
+    }
+  }
+  process().owner = getpid();
+}
+
 }  // namespace
 
 void require_mpi() {
@@ -89,6 +123,7 @@ void require_mpi() {
   if (finalized != 0) throw UsageError("MPI is finalised already and cannot be initialised again in this process");
   int initialized = 0;
   MPI_Initialized(&initialized);
+  claim_rank(initialized != 0);
   outlive_broken_connections();
   const int level = initialized != 0 ? level_of_user() : initialise();
   process().serialized = level < MPI_THREAD_MULTIPLE;

@@ -17,7 +17,8 @@
 namespace kolo::cluster {
 
 // Initialises MPI if nobody has, and then finalises it at exit unless somebody else did. Throws UsageError when MPI is
-// finalised already, or was initialised below MPI_THREAD_SERIALIZED.
+// finalised already, or was initialised below MPI_THREAD_SERIALIZED, or when another process of this rank has started
+// MPI.
 void require_mpi();
 // Whether MPI may still be called; destructors ask.
 [[nodiscard]] bool mpi_usable() noexcept;

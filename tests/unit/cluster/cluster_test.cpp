@@ -7,6 +7,7 @@
 #include <array>
 #include <map>
 
+#include "cluster/abstract_name.h"
 #include "cluster/host_name.h"
 #include "cluster/launcher.h"
 #include "cluster/make.h"
@@ -93,6 +94,53 @@ TEST(Launcher, SaysTheNumberOnTheHost) {
   EXPECT_EQ(number({{"OMPI_COMM_WORLD_LOCAL_RANK", "3"}, {"SLURM_LOCALID", "0"}}), 3);
   EXPECT_EQ(number({{"OMPI_COMM_WORLD_LOCAL_RANK", "-1"}, {"SLURM_LOCALID", "2"}}), 2);
   EXPECT_EQ(number({{"SLURM_LOCALID", "two"}}), std::nullopt);
+}
+
+Lookup lookup_in(const std::map<std::string, std::string>& values) {
+  return [values](const std::string& name) {
+    return values.contains(name) ? std::optional(values.at(name)) : std::nullopt;
+  };
+}
+
+TEST(LaunchedRank, DiffersBetweenJobsOfOneMachine) {
+  using Values = std::map<std::string, std::string>;
+  const auto of = [](const Values& values) { return launched_rank(lookup_in(values)); };
+  EXPECT_FALSE(of({}));
+  EXPECT_FALSE(of({{"PMIX_NAMESPACE", "1"}}));
+  EXPECT_FALSE(of({{"PMI_RANK", "1"}, {"PMI_FD", "99999"}}));
+  EXPECT_FALSE(of({{"SLURM_JOB_ID", "7"}, {"SLURM_PROCID", "1"}}));  // a batch script
+  const auto first = of({{"PMIX_NAMESPACE", "1"}, {"PMIX_SERVER_URI2", "a:1"}, {"PMIX_RANK", "3"}});
+  const auto peer = of({{"PMIX_NAMESPACE", "1"}, {"PMIX_SERVER_URI2", "a:1"}, {"PMIX_RANK", "4"}});
+  const auto other = of({{"PMIX_NAMESPACE", "1"}, {"PMIX_SERVER_URI2", "a:2"}, {"PMIX_RANK", "3"}});
+  const Values step{{"SLURM_JOB_ID", "7"}, {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "2"}};
+  ASSERT_TRUE(first && peer && other && of(step));
+  EXPECT_EQ(first->rank, 3);
+  EXPECT_EQ(peer->rank, 4);
+  EXPECT_EQ(first->job, peer->job);
+  EXPECT_NE(first->job, other->job);
+  EXPECT_EQ(of(step)->rank, 2);
+}
+
+TEST(LauncherVariables, OnlyThoseThatAreSetAndMatter) {
+  const auto of = [](const std::map<std::string, std::string>& values) {
+    return launcher_variables(lookup_in(values));
+  };
+  EXPECT_EQ(of({{"SLURM_NTASKS", "4"}, {"WORLD_SIZE", "1"}, {"SLURM_PROCID", "0"}}), std::vector<std::string>{});
+  EXPECT_EQ(of({{"WORLD_SIZE", "2"}, {"PMIX_RANK", "0"}, {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}}),
+            (std::vector<std::string>{"PMIX_RANK", "SLURM_PROCID", "WORLD_SIZE"}));
+}
+
+TEST(AbstractName, HeldByOneDescriptorUntilItIsClosed) {
+  const std::string name = "kolo-test-" + std::to_string(getpid());
+  EXPECT_FALSE(is_name_held(name));
+  auto first = hold_name(name);
+  EXPECT_TRUE(first);
+  EXPECT_TRUE(is_name_held(name));
+  EXPECT_FALSE(is_name_held(name + "0"));
+  EXPECT_FALSE(hold_name(name));
+  first.reset();
+  EXPECT_FALSE(is_name_held(name));
+  EXPECT_TRUE(hold_name(name));
 }
 
 TEST(Bootstrap, SingleIsAWorldOfOne) {

@@ -99,6 +99,32 @@ TEST(RunBinding, AsAskedFor) {
   EXPECT_EQ(choose_binding(options, eight_cores()).cores_per_rank, 1);
 }
 
+TEST(RankVariables, NamedInsideARankOfMpirun) {
+  auto around = eight_cores();
+  around.environment = {{"OMPI_COMM_WORLD_RANK", "0"},
+                        {"OMPI_UNIVERSE_SIZE", "2"},
+                        {"OMPI_MCA_ess_base_vpid", "0"},
+                        {"OMPI_MCA_btl", "tcp"},
+                        {"PMIX_RANK", "0"},
+                        {"PMIX_MCA_gds", "hash"},
+                        {"HOME", "/h"},
+                        {"OMPI_ALLOW_RUN_AS_ROOT", ""}};
+  EXPECT_THAT(rank_variables(around),
+              ElementsAre("OMPI_COMM_WORLD_RANK", "OMPI_MCA_ess_base_vpid", "OMPI_UNIVERSE_SIZE", "PMIX_RANK"));
+}
+
+TEST(RankVariables, EmptyOutsideOfARankAndInSlurmWithoutMpirun) {
+  auto around = eight_cores();
+  for (const char* name : {"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_PROCID", "OMPI_MCA_btl", "PMIX_MCA_gds"}) {
+    around.environment[name] = "1";
+  }
+  EXPECT_THAT(rank_variables(around), testing::IsEmpty());
+  around.environment["PMIX_RANK"] = "0";
+  EXPECT_THAT(rank_variables(around), testing::IsEmpty());
+  around.environment.erase("SLURM_JOB_ID");
+  EXPECT_THAT(rank_variables(around), ElementsAre("PMIX_RANK"));
+}
+
 TEST(RunLine, ForwardsWhatItMust) {
   auto around = eight_cores();
   around.environment = {{"KOLO_TIMEOUT", "5s"}, {"OMP_NUM_THREADS", "1"}, {"HOME", "/h"}, {"WANDB_KEY", "x"}};
