@@ -2,12 +2,16 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <future>
 #include <memory>
 #include <system_error>
+#include <utility>
 
+#include "base/deadline.h"
 #include "base/start_thread.h"
+#include "cluster/stall_warning.h"
 
 namespace kolo::cluster {
 namespace {
@@ -27,10 +31,11 @@ void flush_if_possible() {
 
 }  // namespace
 
-ExitLimit::ExitLimit(std::chrono::milliseconds limit, int status, const Words& words)
+ExitLimit::ExitLimit(std::chrono::milliseconds limit, int status, const Words& words, Reminder reminder)
     : line_("kolo: process " + std::to_string(getpid()) + ": " + words.call + " has not come back within " +
             std::to_string(limit.count()) + " ms (KOLO_TIMEOUT, and at least " + words.at_least + "): " + words.why +
             "\n"),
+      reminder_(std::move(reminder)),
       thread_(base::start_thread("a limit of MPI", [this, limit, status] { watch(limit, status); })) {}
 
 ExitLimit::~ExitLimit() {
@@ -42,9 +47,26 @@ ExitLimit::~ExitLimit() {
   thread_.join();
 }
 
+// False when the limit has passed.
+bool ExitLimit::wait(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds limit) {
+  const base::Deadline deadline(limit);
+  StallClock stall(reminder_.interval);
+  const auto slice = reminder_.interval.count() > 0 ? std::min(reminder_.interval, limit) : limit;
+  while (!deadline.passed()) {
+    if (changed_.wait_for(lock, std::min<std::chrono::nanoseconds>(slice, deadline.left()), [this] { return over_; }))
+      return true;
+    const auto waited = stall.take();
+    if (waited.count() == 0) continue;
+    lock.unlock();
+    reminder_.call(waited);
+    lock.lock();
+  }
+  return over_;
+}
+
 void ExitLimit::watch(std::chrono::milliseconds limit, int status) noexcept {
   std::unique_lock lock(lock_);
-  if (changed_.wait_for(lock, limit, [this] { return over_; })) return;
+  if (wait(lock, limit)) return;
   lock.unlock();
   static_cast<void>(!write(STDERR_FILENO, line_.data(), line_.size()));
   try {

@@ -2,6 +2,7 @@
 // A deadline for a call that has none and cannot be given up: MPI_Init and MPI_Finalize wait for every rank.
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -18,14 +19,22 @@ class ExitLimit {
     std::string at_least;
     std::string why;
   };
-  ExitLimit(std::chrono::milliseconds limit, int status, const Words& words);
+  // What is called each time that `interval` (0: never) has passed, with the time since the beginning.
+  struct Reminder {
+    std::chrono::milliseconds interval;
+    std::function<void(std::chrono::milliseconds)> call;
+  };
+  ExitLimit(std::chrono::milliseconds limit, int status, const Words& words, Reminder reminder = {});
   ExitLimit(const ExitLimit&) = delete;
   ~ExitLimit();
 
  private:
   void watch(std::chrono::milliseconds limit, int status) noexcept;
 
+  [[nodiscard]] bool wait(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds limit);
+
   const std::string line_;
+  const Reminder reminder_;
   std::mutex lock_;
   std::condition_variable changed_;
   bool over_ = false;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cluster/bootstrap.h"
+#include "cluster/stall_warning.h"
 
 namespace kolo::cluster {
 
@@ -21,8 +22,9 @@ template <std::same_as<int> Count>
 // MPI_COMM_WORLD, or the user's communicator (a MPI_Comm*). Initialises MPI if nobody has (at least
 // MPI_THREAD_SERIALIZED) and then owns its end: finalised at exit. Throws UsageError when the environment promises more
 // ranks than MPI found, when the program initialised MPI at a level too low, when another process of this rank has
-// started MPI, and in a build without MPI.
-[[nodiscard]] std::unique_ptr<Bootstrap> make_mpi_bootstrap(const void* mpi_comm = nullptr);
+// started MPI, and in a build without MPI. `stall` tells which ranks do not come.
+[[nodiscard]] std::unique_ptr<Bootstrap> make_mpi_bootstrap(const void* mpi_comm = nullptr,
+                                                            const StallWarning& stall = {});
 // Whether the environment says that a launcher (mpirun, srun) started this process. Throws UsageError where it says
 // that one did which kolo does not know.
 [[nodiscard]] bool started_by_launcher();

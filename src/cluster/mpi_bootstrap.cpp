@@ -1,9 +1,14 @@
 // Bootstrap over MPI. Only non-blocking calls against a deadline: a rank that died makes blocking ones wait for ever.
+#include <algorithm>
 #include <limits>
 #include <memory>
+#include <numeric>
+#include <optional>
+#include <utility>
 
 #include "base/environment.h"
 #include "base/naps.h"
+#include "cluster/creation_notice.h"
 #include "cluster/doubling_gather.h"
 #include "cluster/host_name.h"
 #include "cluster/launcher.h"
@@ -23,9 +28,70 @@ struct Round {
   MPI_Request send = MPI_REQUEST_NULL;
 };
 
+// The wait of one rank for the others to create the same Context.
+class CreationWait {
+ public:
+  CreationWait(const CreationNotice& notice, const StallWarning& stall) : notice_(notice), stall_(stall) {}
+
+  // The ranks are looked for in one call and told in the next one: if all have come, there is no next one.
+  void look() {
+    if (!waited_.empty()) stall_.tell(notice_.describe_wait(std::exchange(waited_, {}), missing_));
+    const auto waited = clock_.take();
+    if (waited.count() == 0) return;
+    missing_ = notice_.missing();
+    waited_ = "has waited " + std::to_string(waited.count()) + " ms for ";
+  }
+
+  [[nodiscard]] TimeoutError late() const {
+    const auto missing = notice_.missing();
+    const std::string waited = "has waited " + std::to_string(kBootstrapTimeout.count()) + " ms in vain for ";
+    return {missing, notice_.describe_wait(waited, missing)};
+  }
+
+  [[nodiscard]] MpiComm::Wait of_comm() {
+    clock_ = StallClock(stall_.tell ? stall_.interval : std::chrono::milliseconds{0});
+    return {[this] { look(); }, [this] { return late(); }};
+  }
+
+  // MPI_Init has a limit of its own.
+  [[nodiscard]] ExitLimit::Reminder of_init() const {
+    if (!stall_.tell) return {};
+    return {stall_.interval, [this](std::chrono::milliseconds waited) {
+              const std::string text = "has waited " + std::to_string(waited.count()) + " ms in MPI_Init for ";
+              stall_.tell(notice_.describe_wait(text, notice_.missing()));
+            }};
+  }
+
+ private:
+  const CreationNotice& notice_;
+  const StallWarning& stall_;
+  StallClock clock_{std::chrono::milliseconds{0}};
+  std::string waited_;  // what look() has to tell
+  std::vector<Rank> missing_;
+};
+
+// The ranks of a communicator as ranks of MPI_COMM_WORLD; empty if some are of another world.
+std::vector<Rank> ranks_in_world(MPI_Comm comm) {
+  const MpiTurn turn;
+  MPI_Group world = MPI_GROUP_NULL;
+  MPI_Group group = MPI_GROUP_NULL;
+  check_mpi(MPI_Comm_group(MPI_COMM_WORLD, &world), "MPI_Comm_group");
+  check_mpi(MPI_Comm_group(comm, &group), "MPI_Comm_group");
+  int size = 0;
+  MPI_Group_size(group, &size);
+  std::vector<Rank> ranks(static_cast<std::size_t>(size));
+  std::vector<Rank> translated(ranks.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  MPI_Group_translate_ranks(group, size, ranks.data(), world, translated.data());
+  MPI_Group_free(&group);
+  MPI_Group_free(&world);
+  if (std::ranges::find(translated, MPI_UNDEFINED) != translated.end()) translated.clear();
+  return translated;
+}
+
 class MpiBootstrap final : public Bootstrap {
  public:
-  explicit MpiBootstrap(const void* handle) : comm_(handle, base::Deadline(kBootstrapTimeout)) {
+  MpiBootstrap(const void* handle, const MpiComm::Wait& wait) : comm_(handle, base::Deadline(kBootstrapTimeout), wait) {
     if (handle == nullptr) check_world_size(comm_.size(), base::get_environment);
     Place here = place(comm_.rank(), allgather(host_key()));
     placement_ = std::move(here.placement);
@@ -113,9 +179,21 @@ class MpiBootstrap final : public Bootstrap {
 
 }  // namespace
 
-std::unique_ptr<Bootstrap> make_mpi_bootstrap(const void* mpi_comm) {
+std::unique_ptr<Bootstrap> make_mpi_bootstrap(const void* mpi_comm, const StallWarning& stall) {
+  const auto mine = launched_rank(base::get_environment);
+  if (mpi_comm == nullptr) {
+    const CreationNotice notice(mine, {});
+    CreationWait wait(notice, stall);
+    require_mpi(wait.of_init());
+    return std::make_unique<MpiBootstrap>(mpi_comm, wait.of_comm());
+  }
   require_mpi();
-  return std::make_unique<MpiBootstrap>(mpi_comm);
+  const MPI_Comm comm = *static_cast<const MPI_Comm*>(mpi_comm);
+  std::vector<Rank> members;
+  if (comm != MPI_COMM_NULL) members = ranks_in_world(comm);
+  const CreationNotice notice(members.empty() ? std::nullopt : mine, members);
+  CreationWait wait(notice, stall);
+  return std::make_unique<MpiBootstrap>(mpi_comm, wait.of_comm());
 }
 
 }  // namespace kolo::cluster

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <csignal>
 #include <string>
+#include <utility>
 
 #include "base/environment.h"
 #include "base/hash.h"
@@ -57,13 +58,13 @@ void outlive_broken_connections() {
   if (sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) std::signal(SIGPIPE, SIG_IGN);
 }
 
-// MPI knows no rank yet that could be named.
-// It waits for all ranks, without a deadline of its own.
-int initialise() {
+// MPI waits for all ranks, without a deadline of its own.
+int initialise(ExitLimit::Reminder reminder) {
   int level = MPI_THREAD_SINGLE;
   const auto longest = std::max(mpi_limit(), kBootstrapTimeout);
   const ExitLimit limit(
-      longest, 1, {"MPI_Init", "5 minutes", "a rank of the job has ended before it, or does not run; this one ends"});
+      longest, 1, {"MPI_Init", "5 minutes", "a rank of the job has ended before it, or does not run; this one ends"},
+      std::move(reminder));
   if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS) {
     throw BackendError("MPI_Init_thread failed");
   }
@@ -116,7 +117,7 @@ void claim_rank(bool initialized) {
 
 }  // namespace
 
-void require_mpi() {
+void require_mpi(ExitLimit::Reminder reminder) {
   const std::lock_guard lock(process().initialising);
   int finalized = 0;
   MPI_Finalized(&finalized);
@@ -125,7 +126,7 @@ void require_mpi() {
   MPI_Initialized(&initialized);
   claim_rank(initialized != 0);
   outlive_broken_connections();
-  const int level = initialized != 0 ? level_of_user() : initialise();
+  const int level = initialized != 0 ? level_of_user() : initialise(std::move(reminder));
   process().serialized = level < MPI_THREAD_MULTIPLE;
 }
 
@@ -151,7 +152,7 @@ void check_mpi(int code, std::string_view call) {
                      (trouble.empty() ? "" : " (" + trouble + ")"));
 }
 
-MpiComm::MpiComm(const void* handle, const base::Deadline& deadline) {
+MpiComm::MpiComm(const void* handle, const base::Deadline& deadline, const Wait& wait) {
   const MPI_Comm original = handle != nullptr ? *static_cast<const MPI_Comm*>(handle) : MPI_COMM_WORLD;
   if (original == MPI_COMM_NULL) {
     throw UsageError("the communicator is MPI_COMM_NULL: this rank is in no group; only ranks of one make a Context");
@@ -161,7 +162,8 @@ MpiComm::MpiComm(const void* handle, const base::Deadline& deadline) {
     const MpiTurn turn;
     check_mpi(MPI_Comm_idup(original, &comm_, &request), "MPI_Comm_idup");
   }
-  if (!wait_mpi(request, deadline)) {
+  if (!wait_mpi(request, deadline, wait.meanwhile)) {
+    if (wait.late) throw wait.late();
     throw TimeoutError({}, "duplicating the MPI communicator: not every rank came");
   }
   const MpiTurn turn;

@@ -12,14 +12,16 @@
 #include <string_view>
 
 #include "base/deadline.h"
+#include "cluster/exit_limit.h"
 #include "cluster/mpi_exit.h"
+#include "kolo/error.h"
 
 namespace kolo::cluster {
 
 // Initialises MPI if nobody has, and then finalises it at exit unless somebody else did. Throws UsageError when MPI is
 // finalised already, or was initialised below MPI_THREAD_SERIALIZED, or when another process of this rank has started
-// MPI.
-void require_mpi();
+// MPI. MPI_Init waits for all ranks: `reminder` is called from another thread meanwhile.
+void require_mpi(ExitLimit::Reminder reminder = {});
 // Whether MPI may still be called; destructors ask.
 [[nodiscard]] bool mpi_usable() noexcept;
 
@@ -38,8 +40,13 @@ void check_mpi(int code, std::string_view call);
 // A communicator of our own, with errors returned: a duplicate. Collective.
 class MpiComm {
  public:
+  // What is called now and then while other ranks do not come, and what is thrown when the deadline has passed.
+  struct Wait {
+    std::function<void()> meanwhile;
+    std::function<TimeoutError()> late;
+  };
   // `handle` is a MPI_Comm*, or null for MPI_COMM_WORLD. Throws TimeoutError, BackendError.
-  MpiComm(const void* handle, const base::Deadline& deadline);
+  MpiComm(const void* handle, const base::Deadline& deadline, const Wait& wait = {});
   MpiComm(const MpiComm&) = delete;
   MpiComm& operator=(const MpiComm&) = delete;
   // Frees the communicator, unless `keep()` said that requests may still be pending in it.

@@ -5,7 +5,7 @@
 
 namespace kolo::cluster {
 
-std::unique_ptr<Bootstrap> make_mpi_bootstrap(const void* /*mpi_comm*/) {
+std::unique_ptr<Bootstrap> make_mpi_bootstrap(const void* /*mpi_comm*/, const StallWarning& /*stall*/) {
   throw UsageError("this kolo was built without MPI: build with KOLO_WITH_MPI=ON to run several processes");
 }
 

@@ -52,9 +52,11 @@ std::unique_ptr<Context> make_over_mpi(const void* mpi_comm, Config config) {
   cluster::note_failed_start(true);  // until it is there
   runtime::check(config);
   cluster::limit_mpi_finalize(config.timeout);
+  const telemetry::Logger logger(config.log_level, config.log_sink);
+  const cluster::StallWarning stall{config.stall_warning, [&logger](const std::string& text) { logger.warn(text); }};
   try {
     auto context = std::make_unique<Context>(
-        runtime::make_process_parts(std::move(config), cluster::make_mpi_bootstrap(mpi_comm), mpi_comm));
+        runtime::make_process_parts(std::move(config), cluster::make_mpi_bootstrap(mpi_comm, stall), mpi_comm));
     cluster::note_failed_start(false);
     return context;
   } catch (const TimeoutError&) {
