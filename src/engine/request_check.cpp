@@ -1,0 +1,79 @@
+#include "engine/request_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "engine/negotiation.h"
+#include "kolo/error.h"
+
+namespace kolo::engine {
+namespace {
+
+// None: more than can be counted.
+std::optional<std::size_t> bytes_of(DType dtype, const std::vector<std::int64_t>& sizes) {
+  std::size_t bytes = size_of(dtype);
+  for (const auto extent : sizes) {
+    if (__builtin_mul_overflow(bytes, static_cast<std::size_t>(extent), &bytes)) return std::nullopt;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+void check(const Request& request, int size, Rank rank) {
+  const auto fail = [&](const std::string& what) { throw UsageError("request '" + request.name + "': " + what); };
+  if (request.name.empty()) throw UsageError("a request needs a name: ranks are matched by it");
+  for (const std::string_view taken : {std::string_view("gradients/"), kHeardPrefix}) {
+    if (request.name.starts_with(taken)) fail("names that begin with " + std::string(taken) + " are kolo's own");
+  }
+  for (const auto extent : request.sizes) {
+    if (extent < 0) fail("negative size " + std::to_string(extent));
+  }
+  if (!request.strides.empty() && request.strides.size() != request.sizes.size()) {
+    fail(std::to_string(request.strides.size()) + " strides for " + std::to_string(request.sizes.size()) + " sizes");
+  }
+  if (request.kind == RequestKind::broadcast && (request.root < 0 || request.root >= size)) {
+    fail("root " + std::to_string(request.root) + " is not a rank of a world of " + std::to_string(size));
+  }
+  if (request.kind > RequestKind::barrier || request.dtype > DType::boolean || request.op > ReduceOp::product) {
+    fail("kind, dtype or op is none that kolo knows");
+  }
+  const auto bytes = bytes_of(request.dtype, request.sizes);
+  if (!bytes) fail("its sizes overflow");
+  const bool reads =
+      request.kind != RequestKind::barrier && (request.kind != RequestKind::broadcast || request.root == rank);
+  if (reads && *bytes > 0 && request.input == nullptr) fail("input is a null pointer");
+  if (!std::isfinite(request.prescale) || !std::isfinite(request.postscale)) fail("a scale is not finite");
+  const bool scaled = request.prescale != 1.0 || request.postscale != 1.0;
+  const bool floating = is_floating(request.dtype);
+  if (request.kind == RequestKind::allreduce && scaled && !floating) fail("scales need a floating-point dtype");
+  if (!request.stream.on_host()) fail("operations by name take memory of the host, and its memory is on a device");
+}
+
+void check(const std::vector<GradientInfo>& table, const ReducerOptions& options) {
+  if (!std::isfinite(options.prescale) || !std::isfinite(options.postscale)) {
+    throw UsageError("gradients: a scale is not finite");
+  }
+  const bool scaled = options.prescale != 1.0 || options.postscale != 1.0;
+  for (const auto& row : table) {
+    if (row.dtype > DType::boolean) throw UsageError("gradient '" + row.name + "': a dtype that kolo does not know");
+    if (scaled && !is_floating(row.dtype)) {
+      throw UsageError("gradient '" + row.name + "': scales need a floating-point dtype");
+    }
+    if (row.on_device && options.device < 0) {
+      throw UsageError("gradient '" + row.name + "' is on a device, and ReducerOptions::device names none");
+    }
+    if (row.on_device && options.in_place_from > 0) {
+      throw UsageError("gradient '" + row.name + "' is on a device: in place is for gradients in the host's memory");
+    }
+    if (std::any_of(row.sizes.begin(), row.sizes.end(), [](auto extent) { return extent < 0; })) {
+      throw UsageError("gradient '" + row.name + "': a negative size");
+    }
+    if (!bytes_of(row.dtype, row.sizes)) throw UsageError("gradient '" + row.name + "': its sizes overflow");
+  }
+}
+
+}  // namespace kolo::engine
