@@ -26,7 +26,7 @@ struct Request {
   RequestKind kind = RequestKind::allreduce;
   DType dtype = DType::f32;
   std::vector<std::int64_t> sizes;
-  std::vector<std::int64_t> strides;  // empty: contiguous
+  std::vector<std::int64_t> strides;  // dense, dimensions in any order (is_dense()); empty: contiguous
   ReduceOp op = ReduceOp::sum;
   double prescale = 1.0;
   double postscale = 1.0;

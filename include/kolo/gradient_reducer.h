@@ -18,7 +18,7 @@ namespace kolo {
 struct GradientInfo {
   std::string name;
   std::vector<std::int64_t> sizes;
-  std::vector<std::int64_t> strides;  // of the gradient; dense, any order
+  std::vector<std::int64_t> strides;  // of the gradient; dense, any order (is_dense()); empty: contiguous
   DType dtype = DType::f32;
   bool on_device = false;  // its memory is on this rank's device: ReducerOptions::device
 

@@ -14,5 +14,6 @@
 #include "kolo/log.h"
 #include "kolo/optimizer_step.h"
 #include "kolo/stream.h"
+#include "kolo/strides.h"
 #include "kolo/types.h"
 #include "kolo/work.h"

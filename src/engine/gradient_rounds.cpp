@@ -6,6 +6,7 @@
 #include "base/strings.h"
 #include "engine/group_failure.h"
 #include "engine/message_check.h"
+#include "engine/request_check.h"
 #include "engine/signature.h"
 #include "kolo/error.h"
 #include "telemetry/range.h"
@@ -138,6 +139,7 @@ void GradientRounds::change_table(std::vector<GradientInfo> table) {
         "the table of gradients cannot change in the middle of a round: call change_table() before the first "
         "contribute(), that is after step() and before backward()");
   }
+  check(table, settings_.options);
   table_ = std::move(table);
   contributions_.assign(table_.size(), {});
   table_changed_ = true;

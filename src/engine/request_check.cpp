@@ -7,7 +7,9 @@
 #include <string_view>
 
 #include "engine/negotiation.h"
+#include "engine/signature.h"
 #include "kolo/error.h"
+#include "kolo/strides.h"
 
 namespace kolo::engine {
 namespace {
@@ -21,6 +23,16 @@ std::optional<std::size_t> bytes_of(DType dtype, const std::vector<std::int64_t>
   return bytes;
 }
 
+// Empty: they are those of a dense tensor.
+std::string trouble_with_strides(const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& strides) {
+  if (!strides.empty() && strides.size() != sizes.size()) {
+    return std::to_string(strides.size()) + " strides for " + std::to_string(sizes.size()) + " sizes";
+  }
+  if (is_dense(sizes, strides)) return {};
+  return "strides " + to_text(strides) + " of sizes " + to_text(sizes) +
+         " leave gaps or overlap; pass a dense copy of the tensor";
+}
+
 }  // namespace
 
 void check(const Request& request, int size, Rank rank) {
@@ -32,9 +44,8 @@ void check(const Request& request, int size, Rank rank) {
   for (const auto extent : request.sizes) {
     if (extent < 0) fail("negative size " + std::to_string(extent));
   }
-  if (!request.strides.empty() && request.strides.size() != request.sizes.size()) {
-    fail(std::to_string(request.strides.size()) + " strides for " + std::to_string(request.sizes.size()) + " sizes");
-  }
+  const auto strides = trouble_with_strides(request.sizes, request.strides);
+  if (!strides.empty()) fail(strides);
   if (request.kind == RequestKind::broadcast && (request.root < 0 || request.root >= size)) {
     fail("root " + std::to_string(request.root) + " is not a rank of a world of " + std::to_string(size));
   }
@@ -72,6 +83,8 @@ void check(const std::vector<GradientInfo>& table, const ReducerOptions& options
     if (std::any_of(row.sizes.begin(), row.sizes.end(), [](auto extent) { return extent < 0; })) {
       throw UsageError("gradient '" + row.name + "': a negative size");
     }
+    const auto strides = trouble_with_strides(row.sizes, row.strides);
+    if (!strides.empty()) throw UsageError("gradient '" + row.name + "': " + strides);
     if (!bytes_of(row.dtype, row.sizes)) throw UsageError("gradient '" + row.name + "': its sizes overflow");
   }
 }

@@ -1,10 +1,12 @@
 #include "engine/signature.h"
 
 #include <algorithm>
+#include <span>
 #include <sstream>
 #include <string_view>
 
 #include "base/strings.h"
+#include "kolo/strides.h"
 
 namespace kolo::engine {
 namespace {
@@ -123,11 +125,33 @@ std::string to_text(const std::vector<std::int64_t>& values) {
   return text + "]";
 }
 
+namespace {
+
+// Empty for contiguous ones, as most are.
+std::vector<std::int64_t> strides_of(const Request& request) {
+  if (request.strides.empty()) return {};
+  auto strides = canonical_strides(request.sizes, request.strides);
+  if (strides == contiguous_strides(request.sizes)) strides.clear();
+  return strides;
+}
+
+// Whether two ranks' parts of an allgather lie alike, whatever their first sizes.
+bool same_inner_layout(const Signature& a, const Signature& b) {
+  const auto has_elements = [](const Signature& of) { return std::ranges::find(of.sizes, 0) == of.sizes.end(); };
+  if (!has_elements(a) || !has_elements(b)) return true;
+  const auto first = canonical_strides(a.sizes, a.strides);
+  const auto second = canonical_strides(b.sizes, b.strides);
+  const std::size_t from = a.sizes[0] == 1 || b.sizes[0] == 1 ? 1 : 0;
+  return std::ranges::equal(std::span(first).subspan(from), std::span(second).subspan(from));
+}
+
+}  // namespace
+
 Signature signature_of(const Request& request) {
   return {.kind = static_cast<Kind>(request.kind),
           .dtype = request.dtype,
           .sizes = request.sizes,
-          .strides = request.strides,
+          .strides = strides_of(request),
           .op = request.op,
           .prescale = request.prescale,
           .postscale = request.postscale,
@@ -143,7 +167,8 @@ std::string table_text(const std::vector<GradientInfo>& table, const ReducerOpti
       << (options.settings.empty() ? "" : ", ") << on_one_line(options.settings) << "\n";
   for (const auto& row : table) {
     out << "tensor " << on_one_line(row.name) << ": " << name_of(row.dtype) << " sizes " << to_text(row.sizes)
-        << " strides " << to_text(row.strides) << (row.on_device ? " on a device" : "") << "\n";
+        << " strides " << to_text(canonical_strides(row.sizes, row.strides)) << (row.on_device ? " on a device" : "")
+        << "\n";
   }
   return out.str();
 }
@@ -152,7 +177,10 @@ bool agree(const Signature& mine, const Signature& theirs) {
   if (mine.kind != Kind::allgather || theirs.kind != Kind::allgather) return mine == theirs;
   if (mine.sizes.size() != theirs.sizes.size()) return false;
   Signature levelled = theirs;
-  if (!mine.sizes.empty()) levelled.sizes[0] = mine.sizes[0];
+  if (!mine.sizes.empty()) {
+    levelled.sizes[0] = mine.sizes[0];
+    if (same_inner_layout(mine, theirs)) levelled.strides = mine.strides;
+  }
   return mine == levelled;
 }
 
@@ -162,7 +190,10 @@ std::string describe(const std::string& name, const Conflict& conflict) {
   difference(text, "operation", kind_name(first.kind), kind_name(second.kind), conflict);
   difference(text, "dtype", name_of(first.dtype), name_of(second.dtype), conflict);
   difference(text, "shape", to_text(first.sizes), to_text(second.sizes), conflict);
-  difference(text, "strides", to_text(first.strides), to_text(second.strides), conflict);
+  if (first.strides != second.strides) {
+    difference(text, "strides", to_text(canonical_strides(first.sizes, first.strides)),
+               to_text(canonical_strides(second.sizes, second.strides)), conflict);
+  }
   difference(text, "reduction", name_of(first.op), name_of(second.op), conflict);
   difference(text, "prescale", first.prescale, second.prescale, conflict);
   difference(text, "postscale", first.postscale, second.postscale, conflict);

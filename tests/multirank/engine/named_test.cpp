@@ -194,7 +194,12 @@ TEST(NamedErrors, ADifferenceIsAnErrorOnEveryRankAndDisturbsNothing) {
     expect_mismatch(
         "scale", [](Request& request) { request.prescale = 0.5; }, "prescale 1 on rank 0, 0.5");
     expect_mismatch(
-        "strides", [](Request& request) { request.strides = {2}; }, "strides [] on rank 0, [2]");
+        "strides",
+        [](Request& request) {
+          request.sizes = {2, 2, 2};
+          request.strides = {1, 2, 4};
+        },
+        "strides [1] on rank 0, [1, 2, 4]");
     expect_mismatch(
         "kind", [](Request& request) { request.kind = RequestKind::broadcast; }, "operation allreduce");
   });

@@ -30,6 +30,50 @@ TEST(Signature, AllgathersMayDifferInTheirFirstSizeOnly) {
   EXPECT_FALSE(agree(a, b));
 }
 
+TEST(Signature, StridesOfDimensionsOfSizeOneAgree) {
+  Request one;
+  one.sizes = {1, 4, 5};
+  one.strides = {20, 1, 4};
+  Request other = one;
+  other.strides = {1, 1, 4};
+  EXPECT_EQ(signature_of(one), signature_of(other));
+  one.strides = {};
+  other.strides = {3, 5, 1};
+  EXPECT_EQ(signature_of(one), signature_of(other));
+  other.strides = {20, 1, 4};
+  EXPECT_NE(signature_of(one), signature_of(other));
+}
+
+TEST(Signature, RowsOfATableWithStridesOfSizeOneAgree) {
+  const std::vector<GradientInfo> one{{"w", {8, 8, 1, 1}, {8, 1, 8, 8}, DType::f32}};
+  const std::vector<GradientInfo> other{{"w", {8, 8, 1, 1}, {8, 1, 1, 1}, DType::f32}};
+  EXPECT_EQ(table_text(one, {}), table_text(other, {}));
+}
+
+TEST(Signature, AllgathersAgreeIfTheInnerDimensionsLieAlike) {
+  Request one;
+  one.kind = RequestKind::allgather;
+  one.sizes = {1, 3, 4};
+  one.strides = {12, 1, 3};
+  Request other = one;
+  other.sizes = {5, 3, 4};
+  EXPECT_TRUE(agree(signature_of(one), signature_of(other)));
+  other.sizes = {0, 3, 4};
+  EXPECT_TRUE(agree(signature_of(one), signature_of(other)));
+  other.sizes = {5, 3, 4};
+  other.strides = {};
+  EXPECT_FALSE(agree(signature_of(one), signature_of(other)));
+}
+
+TEST(Signature, NamesStridesThatDiffer) {
+  Request one;
+  one.sizes = {4, 2};
+  Request other = one;
+  other.strides = {1, 4};
+  EXPECT_THAT(describe("x", {signature_of(one), 0, signature_of(other), 1}),
+              HasSubstr("strides [2, 1] on rank 0, [1, 4] on rank 1"));
+}
+
 TEST(Signature, ANameCannotMakeUpARow) {
   const std::vector<GradientInfo> one{{"a: f32 sizes [1] strides [1]\ntensor b", {2}, {1}, DType::f32}};
   const std::vector<GradientInfo> two{{"a", {1}, {1}, DType::f32}, {"b", {2}, {1}, DType::f32}};
