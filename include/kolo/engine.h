@@ -35,6 +35,7 @@ struct Request {
   void* output = nullptr;            // null: leave the result in kolo's memory, see Work::result()
   Stream stream;                     // the host's: memory of a device is a UsageError
   std::shared_ptr<const void> keep;  // whatever owns input and output; let go when the Work is done
+  std::string refused;               // not empty: why this rank cannot take part; every rank then gets a UsageError
 };
 
 // Thread-safe. One per Context; made and ended by it. What it makes (reducers, launchers) must not be used once it has
@@ -45,8 +46,9 @@ class Engine {
   [[nodiscard]] virtual EngineLifetime lifetime() const noexcept = 0;
   // How many ranks it serves.
   [[nodiscard]] virtual int size() const noexcept = 0;
-  // Throws UsageError at once for a name that is already pending here, or a malformed request; rethrows the fatal
-  // error of a poisoned group.
+  // Throws UsageError at once for a name that is empty, kolo's own or already pending here, and after shutdown.
+  // Rethrows the fatal error of a poisoned group. A malformed request, or one that is `refused`, is negotiated: its
+  // Work, and those of the peers, throw one UsageError that names the rank. Nothing is executed, and the name is free.
   virtual Work submit(Request request) = 0;
   // Moves whatever can move, without blocking. Whether anything did; false too when another thread is at it.
   virtual bool progress() = 0;

@@ -84,6 +84,8 @@ void EngineImpl::told(const std::exception_ptr& error) {
     remember(failure.what());
   } catch (const TimeoutError& timeout) {
     if (!timeout.missing().empty()) remember(timeout.what());
+  } catch (const UsageError& refused) {
+    remember(refused.what());
   } catch (const std::exception&) {  // no other rank's doing
   }
 }

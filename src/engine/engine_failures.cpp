@@ -132,7 +132,8 @@ bool EngineImpl::known_to_peers(const std::exception& error) {
     return true;
   }
   const bool may_be_told = dynamic_cast<const PeerFailedError*>(&error) != nullptr ||  //
-                           dynamic_cast<const TimeoutError*>(&error) != nullptr;
+                           dynamic_cast<const TimeoutError*>(&error) != nullptr ||     //
+                           dynamic_cast<const UsageError*>(&error) != nullptr;
   const std::string_view text = error.what();
   const std::scoped_lock lock(queue_lock_);
   return may_be_told && std::ranges::any_of(told_, [&](const auto& each) { return text.find(each) != text.npos; });

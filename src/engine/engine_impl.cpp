@@ -112,11 +112,17 @@ void EngineImpl::notify() {
 }
 
 Work EngineImpl::submit(Request request) {
-  check(request, parts_.placement.size, rank());
+  check_name(request.name);
   Submission submission;
   submission.entry.name = request.name;
-  submission.entry.signature = signature_of(request);
   submission.entry.rank = rank();
+  submission.entry.failure = refusal_of(request, parts_.placement.size, rank());
+  if (!submission.entry.failure.empty()) {
+    submission.entry.failed_ranks = {rank()};
+    submission.pending.request.name = std::move(request.name);
+    return enqueue(std::move(submission));
+  }
+  submission.entry.signature = signature_of(request);
   if (request.kind == RequestKind::allgather) {
     submission.entry.ranks = {rank()};
     submission.entry.bytes = {payload_bytes(submission.entry.signature)};

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "base/deadline.h"
+#include "base/first_failure.h"
 #include "base/strings.h"
 #include "engine/bucket_on_device.h"
 #include "engine/engine_impl.h"
@@ -233,6 +234,11 @@ void EngineImpl::run(Listed& listed) {
   const std::string& name = item.names.front();
   if (item.conflict && item.failed_ranks.empty()) {
     fail(first.pending, std::make_exception_ptr(MismatchError(describe(name, *item.conflict))));
+  } else if (!item.failed_ranks.empty() && !first.when_listed) {
+    const bool own = std::ranges::find(item.failed_ranks, rank()) != item.failed_ranks.end();
+    base::report_first_failure(own ? base::FirstFailure::own : base::FirstFailure::peer);
+    const auto text = "'" + name + "' was refused on " + base::ranks_text(item.failed_ranks) + ": " + item.failure;
+    fail(first.pending, std::make_exception_ptr(UsageError(text)));
   } else if (!item.failed_ranks.empty()) {  // before its rank could say that its table has changed, perhaps
     // Whoever failed ends them too before its program goes on, and would otherwise contribute to them in its next step.
     for (auto* rounds : rounds_) {

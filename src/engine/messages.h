@@ -44,7 +44,8 @@ struct Entry {
   std::vector<Rank> ranks;           // allgather: who contributes ...
   std::vector<std::uint64_t> bytes;  // ... how much
   std::vector<std::uint32_t> order;  // gradient round: observed order on the lowest rank
-  std::vector<Rank> failed_ranks;    // gradient round: whose training code threw
+  // Gradient round: ranks whose training code threw. Else: ranks that refuse their request. Why, on the first of them.
+  std::vector<Rank> failed_ranks;
   std::string failure;
   std::vector<std::uint32_t> beside;  // gradient round: other reducers, by id: RoundHost::open_beside() of any rank
 };

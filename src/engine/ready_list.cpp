@@ -37,14 +37,15 @@ std::vector<Item> make_ready_list(const std::vector<Entry>& entries, std::size_t
   std::size_t open_bytes = 0;
   for (const auto& entry : entries) {
     const std::size_t bytes = entry.signature.kind == Kind::allreduce ? payload_bytes(entry.signature) : 0;
-    if (open != nullptr && !entry.conflict && may_fuse(*open, entry.signature) && open_bytes + bytes <= fusion_bytes) {
+    const bool executed = !entry.conflict && entry.failed_ranks.empty();
+    if (open != nullptr && executed && may_fuse(*open, entry.signature) && open_bytes + bytes <= fusion_bytes) {
       items.back().names.push_back(entry.name);
       open_bytes += bytes;
       continue;
     }
     items.push_back(item_of(entry, size));
     items.back().sequence = first_sequence++;
-    open = entry.conflict ? nullptr : &entry.signature;
+    open = executed ? &entry.signature : nullptr;
     open_bytes = bytes;
   }
   return items;

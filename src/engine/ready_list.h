@@ -8,7 +8,8 @@
 namespace kolo::engine {
 
 // Items in the entries' order, numbered from `first_sequence`. Neighbouring allreduces of equal dtype, reduction and
-// scales become one item as long as their sum stays within `fusion_bytes`. A disagreement is an item of its own.
+// scales become one item as long as their sum stays within `fusion_bytes`. A disagreement, or a refusal, is an item of
+// its own.
 [[nodiscard]] std::vector<Item> make_ready_list(const std::vector<Entry>& entries, std::size_t fusion_bytes, int size,
                                                 std::uint64_t first_sequence);
 

@@ -35,33 +35,37 @@ std::string trouble_with_strides(const std::vector<std::int64_t>& sizes, const s
 
 }  // namespace
 
-void check(const Request& request, int size, Rank rank) {
-  const auto fail = [&](const std::string& what) { throw UsageError("request '" + request.name + "': " + what); };
-  if (request.name.empty()) throw UsageError("a request needs a name: ranks are matched by it");
+void check_name(const std::string& name) {
+  if (name.empty()) throw UsageError("a request needs a name: ranks are matched by it");
   for (const std::string_view taken : {std::string_view("gradients/"), kHeardPrefix}) {
-    if (request.name.starts_with(taken)) fail("names that begin with " + std::string(taken) + " are kolo's own");
+    if (!name.starts_with(taken)) continue;
+    throw UsageError("request '" + name + "': names that begin with " + std::string(taken) + " are kolo's own");
   }
+}
+
+std::string refusal_of(const Request& request, int size, Rank rank) {
+  if (!request.refused.empty()) return request.refused;
   for (const auto extent : request.sizes) {
-    if (extent < 0) fail("negative size " + std::to_string(extent));
+    if (extent < 0) return "negative size " + std::to_string(extent);
   }
-  const auto strides = trouble_with_strides(request.sizes, request.strides);
-  if (!strides.empty()) fail(strides);
+  if (auto strides = trouble_with_strides(request.sizes, request.strides); !strides.empty()) return strides;
   if (request.kind == RequestKind::broadcast && (request.root < 0 || request.root >= size)) {
-    fail("root " + std::to_string(request.root) + " is not a rank of a world of " + std::to_string(size));
+    return "root " + std::to_string(request.root) + " is not a rank of a world of " + std::to_string(size);
   }
   if (request.kind > RequestKind::barrier || request.dtype > DType::boolean || request.op > ReduceOp::product) {
-    fail("kind, dtype or op is none that kolo knows");
+    return "kind, dtype or op is none that kolo knows";
   }
   const auto bytes = bytes_of(request.dtype, request.sizes);
-  if (!bytes) fail("its sizes overflow");
+  if (!bytes) return "its sizes overflow";
   const bool reads =
       request.kind != RequestKind::barrier && (request.kind != RequestKind::broadcast || request.root == rank);
-  if (reads && *bytes > 0 && request.input == nullptr) fail("input is a null pointer");
-  if (!std::isfinite(request.prescale) || !std::isfinite(request.postscale)) fail("a scale is not finite");
+  if (reads && *bytes > 0 && request.input == nullptr) return "input is a null pointer";
+  if (!std::isfinite(request.prescale) || !std::isfinite(request.postscale)) return "a scale is not finite";
   const bool scaled = request.prescale != 1.0 || request.postscale != 1.0;
   const bool floating = is_floating(request.dtype);
-  if (request.kind == RequestKind::allreduce && scaled && !floating) fail("scales need a floating-point dtype");
-  if (!request.stream.on_host()) fail("operations by name take memory of the host, and its memory is on a device");
+  if (request.kind == RequestKind::allreduce && scaled && !floating) return "scales need a floating-point dtype";
+  if (!request.stream.on_host()) return "operations by name take memory of the host, and its memory is on a device";
+  return {};
 }
 
 void check(const std::vector<GradientInfo>& table, const ReducerOptions& options) {

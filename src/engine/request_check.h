@@ -1,5 +1,6 @@
 #pragma once
 // What a request and a table of gradients must satisfy before anything is sent.
+#include <string>
 #include <vector>
 
 #include "kolo/engine.h"
@@ -7,8 +8,10 @@
 
 namespace kolo::engine {
 
-// `size` ranks, of which this one is `rank`. Throws UsageError naming the request.
-void check(const Request& request, int size, Rank rank);
+// Throws UsageError for a name that is empty or kolo's own.
+void check_name(const std::string& name);
+// Why `rank`, one of `size`, cannot execute the request. Empty: it can.
+[[nodiscard]] std::string refusal_of(const Request& request, int size, Rank rank);
 // Throws UsageError naming the gradient.
 void check(const std::vector<GradientInfo>& table, const ReducerOptions& options);
 

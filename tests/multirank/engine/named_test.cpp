@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 
 #include <cstring>
+#include <functional>
+#include <limits>
 #include <optional>
 #include <random>
 
@@ -224,22 +226,148 @@ TEST(NamedErrors, ADuplicateNameIsRefusedAtOnce) {
   });
 }
 
-TEST(NamedErrors, BadRequestsAreRefusedBeforeAnythingIsSent) {
+// What no rank can execute, and the text that says so.
+std::vector<std::pair<std::string, std::function<void(Request&)>>> malformed(int size) {
+  return {
+      {"negative size -1", [](Request& request) { request.sizes = {-1}; }},
+      {"2 strides for 1 sizes",
+       [](Request& request) {
+         request.strides = {1, 1};
+       }},
+      {"strides [2] of sizes [8] leave gaps or overlap", [](Request& request) { request.strides = {2}; }},
+      {"strides [0] of sizes [8]", [](Request& request) { request.strides = {0}; }},
+      {"strides [5, 1] of sizes [2, 4]",
+       [](Request& request) {
+         request.sizes = {2, 4};
+         request.strides = {5, 1};
+       }},
+      {"strides [1, 1] of sizes [2, 4]",
+       [](Request& request) {
+         request.sizes = {2, 4};
+         request.strides = {1, 1};
+       }},
+      {"root " + std::to_string(size),
+       [size](Request& request) {
+         request.kind = RequestKind::broadcast;
+         request.root = size;
+       }},
+      {"kind, dtype or op", [](Request& request) { request.op = static_cast<ReduceOp>(99); }},
+      {"sizes overflow",
+       [](Request& request) {
+         request.sizes = {std::int64_t{1} << 62, std::int64_t{1} << 62};
+       }},
+      {"input is a null pointer", [](Request& request) { request.input = nullptr; }},
+      {"a scale is not finite", [](Request& request) { request.prescale = std::numeric_limits<double>::infinity(); }},
+      {"scales need a floating-point dtype",
+       [](Request& request) {
+         request.dtype = DType::i32;
+         request.prescale = 0.5;
+       }},
+      {"no such tensor", [](Request& request) { request.refused = "no such tensor"; }},
+  };
+}
+
+TEST(NamedErrors, NamesThatCannotBeNegotiatedAreRefusedAtOnce) {
   run_world(1, quick(), [](Context& context) {
     const std::vector<float> input(8, 1.0F);
     EXPECT_THROW(context.engine().submit(allreduce("", input, nullptr)), UsageError);
     EXPECT_THROW(context.engine().submit(allreduce("gradients/0", input, nullptr)), UsageError);
-    Request request = allreduce("negative", input, nullptr);
-    request.sizes = {-1};
-    EXPECT_THROW(context.engine().submit(request), UsageError);
-    request = allreduce("scaled integers", input, nullptr);
-    request.dtype = DType::i32;
-    request.prescale = 0.5;
-    EXPECT_THROW(context.engine().submit(request), UsageError);
-    request = allreduce("root", input, nullptr);
-    request.kind = RequestKind::broadcast;
-    request.root = 1;
-    EXPECT_THROW(context.engine().submit(request), UsageError);
+    EXPECT_THROW(context.engine().submit(allreduce("failures/0", input, nullptr)), UsageError);
+  });
+}
+
+TEST_P(Named, RefusedRequestIsAUsageErrorOnEveryRank) {
+  run_world(GetParam(), quick(), [](Context& context) {
+    const Rank odd = context.size() - 1;
+    const std::vector<float> input(8, 1.0F);
+    std::vector<float> output(8, -1.0F);
+    for (const auto& [text, change] : malformed(context.size())) {
+      for (const bool on_all : {false, true}) {
+        Request request = allreduce("x", input, &output);
+        if (on_all || context.rank() == odd) change(request);
+        auto before = context.engine().submit(allreduce("before", input, nullptr));
+        auto work = context.engine().submit(request);
+        auto after = context.engine().submit(allreduce("after", input, nullptr));
+        try {
+          work.wait();
+          ADD_FAILURE() << text << ": no error on rank " << context.rank();
+        } catch (const UsageError& error) {
+          EXPECT_THAT(error.what(), testing::HasSubstr(text));
+          EXPECT_THAT(error.what(), testing::StartsWith("'x' was refused on rank"));
+          if (!on_all) EXPECT_THAT(error.what(), testing::HasSubstr("rank " + std::to_string(odd) + ":"));
+        }
+        EXPECT_THAT(output, testing::Each(-1.0F)) << text;
+        before.wait();
+        after.wait();
+      }
+      std::vector<float> sum(8);
+      context.engine().submit(allreduce("x", input, &sum)).wait();
+      EXPECT_THAT(sum, testing::Each(static_cast<float>(context.size()))) << text;
+    }
+  });
+}
+
+// Its text comes from the first of the ranks that the error names.
+TEST(NamedErrors, RefusalNamesAllRanksThatRefuse) {
+  run_world(4, quick(), [](Context& context) {
+    const std::vector<float> input(8, 1.0F);
+    Request request = allreduce("x", input, nullptr);
+    if (context.rank() % 2 == 1) request.refused = "reason of rank " + std::to_string(context.rank());
+    auto work = context.engine().submit(request);
+    try {
+      work.wait();
+      ADD_FAILURE() << "no error";
+    } catch (const UsageError& error) {
+      EXPECT_STREQ(error.what(), "'x' was refused on ranks 1, 3: reason of rank 1");
+    }
+  });
+}
+
+TEST(NamedErrors, AllgatherThatOneRankRefusesHasNoResult) {
+  run_world(3, quick(), [](Context& context) {
+    const std::vector<float> input(static_cast<std::size_t>(1 + context.rank()), 1.0F);
+    Request request = allreduce("x", input, nullptr);
+    request.kind = RequestKind::allgather;
+    Request odd = request;
+    if (context.rank() == 0) odd.refused = "no such tensor";
+    EXPECT_THROW(context.engine().submit(odd).wait(), UsageError);
+    auto work = context.engine().submit(request);
+    work.wait();
+    EXPECT_EQ(work.result().size(), 6 * sizeof(float));
+  });
+}
+
+// All ranks have it: none is told of another's failure.
+TEST(NamedErrors, RefusalThatLeavesTrainingCodeOnAllRanksFailsNoLaterOperation) {
+  run_world(3, quick(), [](Context& context) {
+    const std::vector<float> input(8, 1.0F);
+    for (int repeat = 0; repeat < 3; ++repeat) {
+      Request request = allreduce("x", input, nullptr);
+      if (context.rank() == 1) request.refused = "no such tensor";
+      EXPECT_THROW(context.run([&] { context.engine().submit(request).wait(); }), UsageError);
+      std::vector<float> output(8);
+      context.engine().submit(allreduce("x", input, &output)).wait();
+      EXPECT_THAT(output, testing::Each(3.0F));
+    }
+  });
+}
+
+TEST(NamedErrors, DenseStridesInAnyOrderAreReduced) {
+  run_world(2, quick(), [](Context& context) {
+    const std::vector<float> input(8, 1.0F);
+    std::vector<float> output(8);
+    Request request = allreduce("x", input, &output);
+    request.sizes = {2, 1, 4};
+    request.strides = {1, 7 + context.rank(), 2};
+    context.engine().submit(request).wait();
+    EXPECT_THAT(output, testing::Each(2.0F));
+    request.kind = RequestKind::allgather;
+    request.output = nullptr;
+    request.sizes = {context.rank() == 0 ? 1 : 2, 2, 2};
+    request.strides = {4, 1, 2};
+    auto work = context.engine().submit(request);
+    work.wait();
+    EXPECT_EQ(work.result().size(), 12 * sizeof(float));
   });
 }
 

@@ -26,7 +26,12 @@ const Difference kDifferences[] = {
      },
      "[8]", "[4, 2]"},
     {"dtype", [](Request& request) { request.dtype = DType::i32; }, "f32", "i32"},
-    {"strides", [](Request& request) { request.strides = {2}; }, "[]", "[2]"},
+    {"strides",
+     [](Request& request) {
+       request.sizes = {2, 4};
+       request.strides = {1, 2};
+     },
+     "[1]", "[1, 2]"},
     {"reduction", [](Request& request) { request.op = ReduceOp::max; }, "sum", "max"},
     {"prescale", [](Request& request) { request.prescale = 0.5; }, "1", "0.5"},
     {"postscale", [](Request& request) { request.postscale = 0.25; }, "1", "0.25"},

@@ -51,6 +51,21 @@ TEST(Matcher, ReportsTheFirstDisagreementWithBothRanks) {
   EXPECT_EQ(ready[0].conflict->second_rank, 2);
 }
 
+TEST(Matcher, MergedRefusalHasTheTextOfItsFirstRank) {
+  Matcher matcher(Tree{0, 3});
+  matcher.add_own(entry("a", 0));
+  for (const Rank child : {1, 2}) {
+    auto refused = entry("a", child);
+    refused.failed_ranks = {child};
+    refused.failure = "reason of rank " + std::to_string(child);
+    matcher.add_from_child(child, refused);
+  }
+  const auto ready = matcher.take_ready();
+  ASSERT_EQ(ready.size(), 1U);
+  EXPECT_THAT(ready[0].failed_ranks, ElementsAre(1, 2));
+  EXPECT_EQ(ready[0].failure, "reason of rank 1");
+}
+
 TEST(Matcher, KeepsTheOrderInWhichThisRankSubmitted) {
   Matcher matcher(Tree{0, 2});
   for (const auto* name : {"b", "a", "c"}) matcher.add_own(entry(name, 0));

@@ -33,6 +33,16 @@ TEST(ReadyList, NeverFusesAcrossTypesScalesOrConflicts) {
   EXPECT_EQ(items.size(), 6U);
 }
 
+TEST(ReadyList, NeverFusesARefusal) {
+  auto refused = allreduce("b", 1);
+  refused.failed_ranks = {1};
+  refused.failure = "text";
+  const auto items = make_ready_list({allreduce("a", 1), refused, allreduce("c", 1)}, 1024, 2, 0);
+  ASSERT_EQ(items.size(), 3U);
+  EXPECT_THAT(items[1].failed_ranks, testing::ElementsAre(1));
+  EXPECT_EQ(items[1].failure, "text");
+}
+
 TEST(ReadyList, SpreadsUnevenContributionsByRank) {
   Entry gather;
   gather.name = "g";
