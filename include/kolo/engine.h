@@ -52,7 +52,8 @@ class Engine {
   virtual Work submit(Request request) = 0;
   // Moves whatever can move, without blocking. Whether anything did; false too when another thread is at it.
   virtual bool progress() = 0;
-  // Collective over all ranks; compares the tables: MismatchError on every rank with the first difference.
+  // Collective over all ranks; compares the tables: MismatchError on every rank with the first difference. If a rank
+  // cannot reduce its table, UsageError on every rank with that rank's reason.
   virtual std::unique_ptr<GradientReducer> make_reducer(std::vector<GradientInfo> table, ReducerOptions options) = 0;
   // Optimizer steps on the device of this rank's gradients. Null where no reducer has needed a device yet.
   virtual std::unique_ptr<StepLauncher> make_step_launcher() = 0;

@@ -212,10 +212,8 @@ std::chrono::microseconds EngineImpl::nap(Visitor visitor, std::chrono::microsec
 }
 
 std::unique_ptr<GradientReducer> EngineImpl::make_reducer(std::vector<GradientInfo> table, ReducerOptions options) {
-  if (options.op != ReduceOp::sum && options.op != ReduceOp::average) {
-    throw UsageError("gradients can be reduced by sum or average, not by " + std::string(name_of(options.op)));
-  }
-  check(table, options);
+  options.refused = refusal_of(table, options);
+  if (!options.refused.empty()) table.clear();
   const int device = options.device;
   const bool on_device = std::any_of(table.begin(), table.end(), [](const auto& row) { return row.on_device; });
   drop_orphans();
@@ -224,10 +222,11 @@ std::unique_ptr<GradientReducer> EngineImpl::make_reducer(std::vector<GradientIn
   settings.caps = caps_of(*parts_.config, settings.options.bucket_bytes, parts_.over_network && !on_device);
   {
     const std::scoped_lock lock(progress_lock_);
-    if (settings.options.in_place_from > 0 && parts_.placement.size > 1 && !allocator().can_scatter()) {
-      throw UsageError(
+    const bool in_place = settings.options.in_place_from > 0 && parts_.placement.size > 1;
+    if (in_place && settings.options.refused.empty() && !allocator().can_scatter()) {
+      settings.options.refused =
           "gradients can be reduced in place only where all ranks are on one host and share memory, "
-          "or where each has a host of its own");
+          "or where each has a host of its own";
     }
     settings.id = reducers_made_++;
   }

@@ -234,7 +234,7 @@ void EngineImpl::run(Listed& listed) {
   const std::string& name = item.names.front();
   if (item.conflict && item.failed_ranks.empty()) {
     fail(first.pending, std::make_exception_ptr(MismatchError(describe(name, *item.conflict))));
-  } else if (!item.failed_ranks.empty() && !first.when_listed) {
+  } else if (!item.failed_ranks.empty() && (!first.when_listed || first.table_of)) {
     const bool own = std::ranges::find(item.failed_ranks, rank()) != item.failed_ranks.end();
     base::report_first_failure(own ? base::FirstFailure::own : base::FirstFailure::peer);
     const auto text = "'" + name + "' was refused on " + base::ranks_text(item.failed_ranks) + ": " + item.failure;

@@ -62,6 +62,10 @@ Entry GradientRounds::make_entry(const std::string& settings) const {
 void GradientRounds::verify() {
   auto entry = make_entry({});
   entry.name = table_name_of(settings_.id);
+  if (!settings_.options.refused.empty()) {
+    entry.failed_ranks = {host_.rank()};
+    entry.failure = settings_.options.refused;
+  }
   host_.submit_table(std::move(entry), settings_.id).wait();
 }
 
@@ -139,7 +143,7 @@ void GradientRounds::change_table(std::vector<GradientInfo> table) {
         "the table of gradients cannot change in the middle of a round: call change_table() before the first "
         "contribute(), that is after step() and before backward()");
   }
-  check(table, settings_.options);
+  if (const auto refusal = refusal_of(table, settings_.options); !refusal.empty()) throw UsageError(refusal);
   table_ = std::move(table);
   contributions_.assign(table_.size(), {});
   table_changed_ = true;

@@ -68,29 +68,30 @@ std::string refusal_of(const Request& request, int size, Rank rank) {
   return {};
 }
 
-void check(const std::vector<GradientInfo>& table, const ReducerOptions& options) {
-  if (!std::isfinite(options.prescale) || !std::isfinite(options.postscale)) {
-    throw UsageError("gradients: a scale is not finite");
+std::string refusal_of(const std::vector<GradientInfo>& table, const ReducerOptions& options) {
+  if (!options.refused.empty()) return options.refused;
+  if (options.op != ReduceOp::sum && options.op != ReduceOp::average) {
+    return "gradients can be reduced by sum or average, not by " + std::string(name_of(options.op));
   }
+  if (!std::isfinite(options.prescale) || !std::isfinite(options.postscale)) return "gradients: a scale is not finite";
   const bool scaled = options.prescale != 1.0 || options.postscale != 1.0;
   for (const auto& row : table) {
-    if (row.dtype > DType::boolean) throw UsageError("gradient '" + row.name + "': a dtype that kolo does not know");
-    if (scaled && !is_floating(row.dtype)) {
-      throw UsageError("gradient '" + row.name + "': scales need a floating-point dtype");
-    }
+    const std::string gradient = "gradient '" + row.name + "'";
+    if (row.dtype > DType::boolean) return gradient + ": a dtype that kolo does not know";
+    if (scaled && !is_floating(row.dtype)) return gradient + ": scales need a floating-point dtype";
     if (row.on_device && options.device < 0) {
-      throw UsageError("gradient '" + row.name + "' is on a device, and ReducerOptions::device names none");
+      return gradient + " is on a device, and ReducerOptions::device names none";
     }
     if (row.on_device && options.in_place_from > 0) {
-      throw UsageError("gradient '" + row.name + "' is on a device: in place is for gradients in the host's memory");
+      return gradient + " is on a device: in place is for gradients in the host's memory";
     }
-    if (std::any_of(row.sizes.begin(), row.sizes.end(), [](auto extent) { return extent < 0; })) {
-      throw UsageError("gradient '" + row.name + "': a negative size");
+    if (std::ranges::any_of(row.sizes, [](auto extent) { return extent < 0; })) return gradient + ": a negative size";
+    if (auto strides = trouble_with_strides(row.sizes, row.strides); !strides.empty()) {
+      return gradient + ": " + strides;
     }
-    const auto strides = trouble_with_strides(row.sizes, row.strides);
-    if (!strides.empty()) throw UsageError("gradient '" + row.name + "': " + strides);
-    if (!bytes_of(row.dtype, row.sizes)) throw UsageError("gradient '" + row.name + "': its sizes overflow");
+    if (!bytes_of(row.dtype, row.sizes)) return gradient + ": its sizes overflow";
   }
+  return {};
 }
 
 }  // namespace kolo::engine

@@ -12,7 +12,7 @@ namespace kolo::engine {
 void check_name(const std::string& name);
 // Why `rank`, one of `size`, cannot execute the request. Empty: it can.
 [[nodiscard]] std::string refusal_of(const Request& request, int size, Rank rank);
-// Throws UsageError naming the gradient.
-void check(const std::vector<GradientInfo>& table, const ReducerOptions& options);
+// The same for a table of gradients.
+[[nodiscard]] std::string refusal_of(const std::vector<GradientInfo>& table, const ReducerOptions& options);
 
 }  // namespace kolo::engine

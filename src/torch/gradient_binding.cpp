@@ -1,7 +1,5 @@
 #include "torch/gradient_binding.h"
 
-#include <ATen/ops/empty_strided.h>
-#include <c10/core/GradMode.h>
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
@@ -9,7 +7,6 @@
 
 #include "kolo/error.h"
 #include "kolo/torch/fused_optimizer.h"
-#include "torch/dtype.h"
 #include "torch/gradient_allocator.h"
 #include "torch/leftovers.h"
 #include "torch/reducer_options.h"
@@ -25,18 +22,6 @@ std::vector<GradientInfo> table_of(const std::vector<std::shared_ptr<GradientSlo
     table.push_back(slot->info);
   }
   return table;
-}
-
-// The gradient with its elements where the table says, and of the type that it says; itself where they are already,
-// unless a copy is asked for.
-at::Tensor laid_out(const at::Tensor& gradient, const GradientInfo& info, bool copied) {
-  if (!copied && lies_as(gradient, info)) {
-    return gradient;
-  }
-  const c10::NoGradGuard no_grad;
-  at::Tensor copy = at::empty_strided(info.sizes, info.strides, gradient.options().dtype(to_scalar_type(info.dtype)));
-  copy.copy_(gradient);
-  return copy;
 }
 
 // Whether nothing else shares the gradient's memory, and would be reduced with it: a tensor kept by the user, the
@@ -55,11 +40,17 @@ GradientBinding::GradientBinding(Engine& engine, std::shared_ptr<torch::optim::O
       optimizer_(std::move(optimizer)),
       fused_(dynamic_cast<FusedOptimizer*>(optimizer_.get())),
       options_(options) {
-  names_.add(parameters);
-  const auto trainable = trainable_parameters(*optimizer_, names_, Unnamed::refuse);
-  device_ = device_of(trainable);
-  take_table(trainable);
-  reducer_ = engine_.make_reducer(table_of(slots_), reducer_options(options_, *optimizer_, device_));
+  ReducerOptions reducer;
+  try {
+    names_.add(parameters);
+    const auto trainable = trainable_parameters(*optimizer_, names_, Unnamed::refuse);
+    device_ = device_of(trainable);
+    take_table(trainable);
+    reducer = reducer_options(options_, *optimizer_, device_);
+  } catch (const UsageError& error) {  // the peers get it too
+    reducer.refused = error.what();
+  }
+  reducer_ = engine_.make_reducer(table_of(slots_), reducer);
   round_ = reducer_->round();
   give_launcher();
 }

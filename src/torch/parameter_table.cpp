@@ -1,5 +1,8 @@
 #include "torch/parameter_table.h"
 
+#include <ATen/ops/empty_strided.h>
+#include <c10/core/GradMode.h>
+
 #include <unordered_set>
 
 #include "kolo/error.h"
@@ -133,6 +136,16 @@ bool lies_as(const at::Tensor& tensor, const GradientInfo& info) {
     }
   }
   return true;
+}
+
+at::Tensor laid_out(const at::Tensor& gradient, const GradientInfo& info, bool copied) {
+  if (!copied && lies_as(gradient, info)) {
+    return gradient;
+  }
+  const c10::NoGradGuard no_grad;
+  at::Tensor copy = at::empty_strided(info.sizes, info.strides, gradient.options().dtype(to_scalar_type(info.dtype)));
+  copy.copy_(gradient);
+  return copy;
 }
 
 }  // namespace kolo

@@ -50,5 +50,8 @@ enum class Unnamed { refuse, invent };  // invent: "param_group.<group>.<positio
 [[nodiscard]] bool is_described_by(const at::Tensor& parameter, const GradientInfo& info);
 // Whether the elements of a tensor lie in memory as `info` says; strides of dimensions of size one do not matter.
 [[nodiscard]] bool lies_as(const at::Tensor& tensor, const GradientInfo& info);
+// The gradient with its elements where `info` says, and of the type that it says: itself where that holds already,
+// unless it is to be `copied`.
+[[nodiscard]] at::Tensor laid_out(const at::Tensor& gradient, const GradientInfo& info, bool copied);
 
 }  // namespace kolo

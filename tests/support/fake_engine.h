@@ -140,6 +140,7 @@ class FakeEngine final : public Engine {
   Work submit(Request request) override { throw UsageError("the fake engine has no named requests: " + request.name); }
   bool progress() override { return false; }
   std::unique_ptr<GradientReducer> make_reducer(std::vector<GradientInfo> table, ReducerOptions options) override {
+    if (!options.refused.empty()) throw UsageError(options.refused);
     auto reducer = std::make_unique<FakeReducer>(std::move(table), std::move(options), log);
     last = reducer.get();
     return reducer;

@@ -147,10 +147,62 @@ TEST(RoundsOnce, ContributingTwiceIsAUsageErrorThatNamesTheTensor) {
   });
 }
 
+TEST(RoundsOnce, RefusedTableIsAUsageErrorOnEveryRank) {
+  const std::vector<std::pair<std::string, void (*)(std::vector<GradientInfo>&, ReducerOptions&)>> cases = {
+      {"gradient 'p2': strides [2] of sizes [64] leave gaps", [](auto& rows, auto&) { rows[2].strides = {2}; }},
+      {"gradient 'p2': strides [0] of sizes [64]", [](auto& rows, auto&) { rows[2].strides = {0}; }},
+      {"gradient 'p2': 2 strides for 1 sizes",
+       [](auto& rows, auto&) {
+         rows[2].strides = {1, 1};
+       }},
+      {"gradient 'p2': strides [1, 1] of sizes [8, 8]",
+       [](auto& rows, auto&) {
+         rows[2].sizes = {8, 8};
+         rows[2].strides = {1, 1};
+       }},
+      {"gradient 'p2': a negative size", [](auto& rows, auto&) { rows[2].sizes = {-64}; }},
+      {"sum or average", [](auto&, auto& options) { options.op = ReduceOp::max; }},
+      {"no such tensor", [](auto&, auto& options) { options.refused = "no such tensor"; }}};
+  for (const int ranks : {1, 3}) {
+    run_world(ranks, quick(), [&](Context& context) {
+      const Rank odd = context.size() - 1;
+      for (const auto& [text, change] : cases) {
+        auto rows = table(kCounts);
+        ReducerOptions options;
+        if (context.rank() == odd) change(rows, options);
+        try {
+          auto reducer = context.engine().make_reducer(rows, options);
+          ADD_FAILURE() << text << ": no error on rank " << context.rank();
+        } catch (const UsageError& error) {
+          EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr(text),
+                                                   testing::HasSubstr("refused on rank " + std::to_string(odd))));
+        }
+      }
+      auto reducer = context.engine().make_reducer(table(kCounts), {});
+      const auto gradients = make_gradients(context.rank(), 0);
+      for (std::size_t i = 0; i < kCounts.size(); ++i) reducer->contribute(i, gradients[i].data());
+      reducer->finish();
+      expect_means(*reducer, context.size(), 0);
+    });
+  }
+}
+
+TEST(RoundsOnce, ChangedTableWithGapsIsAUsageError) {
+  run_world(1, quick(), [](Context& context) {
+    auto reducer = context.engine().make_reducer(table(kCounts), {});
+    auto rows = table(kCounts);
+    rows[2].strides = {2};
+    EXPECT_THROW(reducer->change_table(rows), UsageError);
+  });
+}
+
 TEST(RoundsOnce, DifferingTablesAreFoundWhenTheReducerIsMade) {
   run_world(3, quick(), [](Context& context) {
     auto rows = table(kCounts);
-    if (context.rank() == 1) rows[2].sizes = {8, 8};
+    if (context.rank() == 1) {
+      rows[2].sizes = {8, 8};
+      rows[2].strides = {8, 1};
+    }
     try {
       auto reducer = context.engine().make_reducer(rows, {});
       ADD_FAILURE() << "no error on rank " << context.rank();

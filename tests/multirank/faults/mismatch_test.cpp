@@ -85,6 +85,7 @@ const std::vector<TableDifference> kTableDifferences = {
     {"shape",
      [](auto& rows, auto&) {
        rows[1].sizes = {30, 20};
+       rows[1].strides = {20, 1};
      },
      {"tensor b", "[20, 30]", "[30, 20]"}},
     {"dtype", [](auto& rows, auto&) { rows[1].dtype = DType::f64; }, {"tensor b", "f32", "f64"}},
@@ -208,6 +209,7 @@ TEST(Divergence, AChangedShapeOnOneRankIsAnErrorOnEveryRank) {
     for (int step = 0; step < 2; ++step) training.expect_clean_round();
     auto other = table();
     other[1].sizes = {30, 20};
+    other[1].strides = {20, 1};
     other[1].strides = {20, 1};
     if (roles.is_odd) training.change_table(other);
     expect_error<MismatchError>([&] { training.round(); },
