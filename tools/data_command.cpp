@@ -51,7 +51,7 @@ void add_data_command(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--size", options.image_size, "Pixels of the shorter side")->capture_default_str();
   command->add_option("--seed", options.seed, "Another seed, other images")->capture_default_str();
-  command->add_option("--threads", options.threads, "0: one a core")->capture_default_str();
+  command->add_option("--threads", options.threads, "0: OMP_NUM_THREADS, else one a core")->capture_default_str();
   command->add_flag("--quiet", synth->quiet, "Print nothing");
   command->callback([synth] { run(*synth); });
 }

@@ -248,7 +248,7 @@ void check_sizes(const PerfOptions& options) {
 }
 
 bool can_begin_together(const Placement& placement) {
-  return placement.cross_size == 1 && placement.size <= static_cast<int>(std::thread::hardware_concurrency());
+  return placement.cross_size == 1 && placement.size <= placement.local_cores;
 }
 
 std::chrono::microseconds rest_before(const PerfOptions& options, std::size_t bytes) {

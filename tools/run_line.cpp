@@ -5,6 +5,8 @@
 #include <set>
 #include <stdexcept>
 
+#include "base/cores.h"
+
 namespace kolo::tools {
 namespace {
 
@@ -35,9 +37,7 @@ int threads_of_a_rank(const RunOptions& options, const Surroundings& surrounding
   for (const std::string& given : options.environment) {
     if (given.starts_with("OMP_NUM_THREADS=")) text = given.substr(given.find('=') + 1);
   }
-  int threads = 0;
-  std::from_chars(text.data(), text.data() + text.size(), threads);
-  return std::max(0, threads);
+  return base::parse_omp_num_threads(text).value_or(0);
 }
 
 bool several_hosts(const RunOptions& options) { return !options.hosts.empty() || !options.hostfile.empty(); }
@@ -62,8 +62,9 @@ void add_places(std::vector<std::string>& line, const RunOptions& options, const
   const int room = options.hosts.empty() ? surroundings.cores : slots(parse_hosts(options.hosts));
   if (options.hostfile.empty() && options.ranks > room) line.emplace_back("--oversubscribe");
   const Binding binding = choose_binding(options, surroundings);
-  if (binding.cores_per_rank == 0) {
+  if (binding.cores_per_rank == 0 || binding.by_shim) {
     add(line, {"--map-by", "slot", "--bind-to", "none"});
+    if (binding.by_shim) add(line, {"-x", kCoresVariable + ("=" + std::to_string(binding.cores_per_rank))});
   } else {
     add(line, {"--map-by", "slot:PE=" + std::to_string(binding.cores_per_rank), "--bind-to", "core"});
   }
@@ -134,15 +135,18 @@ RunOptions completed(RunOptions options, const Surroundings& surroundings) {
 }
 
 Binding choose_binding(const RunOptions& options, const Surroundings& surroundings) {
-  if (options.bind == "none") return {0, "asked for"};
+  if (options.bind == "none") return {0, false, "asked for"};
   const int share = std::max(1, surroundings.cores / std::max(1, options.ranks));
   const int threads = threads_of_a_rank(options, surroundings);
-  if (options.bind == "core") return {several_hosts(options) ? std::max(1, threads) : share, "asked for"};
-  if (surroundings.emulated) return {0, "emulated hosts share their processors"};
-  if (several_hosts(options)) return {0, "the cores of other hosts are not known here"};
-  if (options.ranks > surroundings.cores) return {0, "more ranks than cores"};
-  if (threads > share) return {0, "ranks with " + std::to_string(threads) + " threads need more cores than there are"};
-  return {share, "each rank its share of the cores"};
+  if (options.bind == "core" && several_hosts(options)) return {std::max(1, threads), false, "asked for"};
+  if (options.bind == "core") return {share, !surroundings.all_cpus, "asked for"};
+  if (surroundings.emulated) return {0, false, "emulated hosts share their processors"};
+  if (several_hosts(options)) return {0, false, "the cores of other hosts are not known here"};
+  if (options.ranks > surroundings.cores) return {0, false, "more ranks than cores"};
+  if (threads > share) {
+    return {0, false, "ranks with " + std::to_string(threads) + " threads need more cores than there are"};
+  }
+  return {share, !surroundings.all_cpus, "each rank its share of the cores"};
 }
 
 std::vector<std::string> rank_variables(const Surroundings& surroundings) {

@@ -10,7 +10,8 @@ namespace kolo::tools {
 
 // What the line depends on beside the options.
 struct Surroundings {
-  int cores = 1;               // physical ones this process may use
+  int cores = 1;               // physical ones this process may use, as far as its CPU quota allows
+  bool all_cpus = true;        // its affinity mask has every CPU of the machine
   bool root = false;           // Open MPI refuses to start as root unless told otherwise
   bool emulated = false;       // the hosts are one machine (script/cluster)
   std::string hub_network;     // of emulated hosts
@@ -38,8 +39,11 @@ struct Host {
 // How ranks are tied to processors.
 struct Binding {
   int cores_per_rank = 0;  // 0: not bound
+  bool by_shim = false;    // the rank's supervisor binds it within our affinity mask, which mpirun does not respect
   std::string why;
 };
+// Tells the supervisor how many cores its rank has.
+inline constexpr const char* kCoresVariable = "KOLO_RUN_CORES_PER_RANK";
 [[nodiscard]] Binding choose_binding(const RunOptions& options, const Surroundings& surroundings);
 
 // The variables that a launcher gave to this process because it is a rank of a job; mpirun starts no job where they are

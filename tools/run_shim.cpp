@@ -21,6 +21,8 @@
 #include "base/environment.h"
 #include "base/first_failure.h"
 #include "run_child.h"
+#include "run_cores.h"
+#include "run_line.h"
 #include "run_reap.h"
 #include "run_signals.h"
 #include "run_socket.h"
@@ -95,6 +97,10 @@ Supervisor::Supervisor(const std::vector<std::string>& words) {
   // Not for the program: it has no use for them, and they end up in its crash reports.
   base::unset_environment("KOLO_RUN_TOKEN");
   base::unset_environment("KOLO_RUN_ADDRESS");
+  if (const auto cores = base::get_environment(kCoresVariable)) {
+    bind_to(cpus_of_rank(usable_cores().cores, std::stoi(*cores), std::stoi(variable("OMPI_COMM_WORLD_LOCAL_RANK"))));
+    base::unset_environment(kCoresVariable);
+  }
   start(words);
   hello.pid = child_.pid;
   unsent_ = encode(hello);

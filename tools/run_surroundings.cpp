@@ -1,6 +1,5 @@
 #include "run_surroundings.h"
 
-#include <sched.h>
 #include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,30 +11,15 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <set>
 #include <stdexcept>
 
 #include "base/environment.h"
 #include "run_child.h"
+#include "run_cores.h"
 #include "run_socket.h"
 
 namespace kolo::tools {
 namespace {
-
-// Cores, not hardware threads, that this process may use.
-int usable_cores() {
-  cpu_set_t usable;
-  CPU_ZERO(&usable);
-  if (::sched_getaffinity(0, sizeof usable, &usable) != 0) return 1;
-  std::set<std::string> cores;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &usable)) continue;
-    std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list");
-    std::string siblings;
-    cores.insert(file >> siblings ? siblings : "cpu" + std::to_string(cpu));
-  }
-  return std::max<int>(1, static_cast<int>(cores.size()));
-}
 
 std::string value(const std::map<std::string, std::string>& variables, const std::string& name) {
   const auto found = variables.find(name);
@@ -62,7 +46,9 @@ std::vector<std::string> host_names(const RunOptions& options) {
 
 Surroundings look_around() {
   Surroundings around;
-  around.cores = usable_cores();
+  const UsableCores usable = usable_cores();
+  around.cores = usable.within_quota;
+  around.all_cpus = usable.all;
   around.root = ::geteuid() == 0;
   around.program = std::filesystem::read_symlink("/proc/self/exe").string();
   around.environment = base::get_environment_with_prefix("");

@@ -50,8 +50,8 @@ struct Options {
   bool channels_last = true;
   DeviceKind device = DeviceKind::cpu;  // cuda: see kolo::use_cuda()
   Amp amp = Amp::off;                   // fp16: with loss scaling
-  int threads = 0;                      // of LibTorch, a rank; 0: this rank's share of the cores it may use
-  int workers = 0;                      // loader threads, a rank; 0: half of that share, at least one
+  int threads = 0;                      // of LibTorch, a rank; 0: OMP_NUM_THREADS, else its share of the host's cores
+  int workers = 0;                      // loader threads, a rank; 0: half of its share of the cores, at least one
 
   std::string json;            // file for JSON lines
   int log_interval = 20;       // steps between two reductions of the metrics, which is when JSON lines are written

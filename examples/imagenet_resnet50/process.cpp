@@ -7,11 +7,22 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <limits>
 #include <string_view>
 
 namespace imagenet {
+
+namespace {
+
+// Whether this process may run on one core only (its affinity mask, which mpirun's binding sets).
+bool on_one_core() {
+  std::array<cpu_set_t, 16> sets{};  // of 1,024 cores each
+  return sched_getaffinity(0, sizeof sets, sets.data()) == 0 && CPU_COUNT_S(sizeof sets, sets.data()) == 1;
+}
+
+}  // namespace
 
 void keep_freed_memory() {
   // A threshold above 32 MiB is refused, and activations are larger: so no block is ever mapped on its own.
@@ -26,16 +37,9 @@ std::uint64_t minor_faults() {
   return static_cast<std::uint64_t>(usage.ru_minflt);
 }
 
-int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return CPU_COUNT(&set);
-}
-
 std::string binding_warning(int ranks, int threads, int workers) {
   const long share = sysconf(_SC_NPROCESSORS_ONLN) / std::max(ranks, 1);
-  if (usable_cores() > 1 || share <= 1 || threads + workers <= 1) return {};
+  if (!on_one_core() || share <= 1 || threads + workers <= 1) return {};
   return "this rank may use one core only, for " + std::to_string(threads) + " LibTorch and " +
          std::to_string(workers) +
          " loader threads: was it bound by its launcher? Pass --bind-to none to mpirun (--bind none to kolo run), "

@@ -12,9 +12,6 @@ void keep_freed_memory();
 // Minor page faults of this process so far.
 std::uint64_t minor_faults();
 
-// Cores this process may run on (its affinity mask, which mpirun's binding sets).
-int usable_cores();
-
 // A warning when mpirun has bound this rank, all its threads included, to one core, and that is not its share of the
 // host, on which there are so many ranks; empty when all is well.
 std::string binding_warning(int ranks, int threads, int workers);

@@ -37,11 +37,10 @@ double milliseconds(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double, std::milli>(to - from).count();
 }
 
-// This rank's share of the cores, split between LibTorch and the loader.
+// The loader has half as many threads as this rank has cores: OMP_NUM_THREADS says nothing of it.
 Options with_threads_chosen(Options options, const kolo::Placement& placement) {
-  const int share = std::max(1, usable_cores() / placement.local_size);
-  if (options.threads == 0) options.threads = share;
-  if (options.workers == 0) options.workers = std::max(1, share / 2);
+  if (options.threads == 0) options.threads = placement.threads;
+  if (options.workers == 0) options.workers = std::max(1, placement.local_cores / placement.local_size / 2);
   return options;
 }
 

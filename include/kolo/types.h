@@ -40,6 +40,11 @@ struct Placement {
   // Which of its host's GPUs is this rank's, counted round where a process sees fewer: its number among the processes
   // that were started together on the host. A rank of a part of that world, or one that has survived others, keeps it.
   int device = 0;
+  // Cores that the ranks of this host may use together: the union of their affinity masks, capped by the CPU quota of
+  // their cgroup.
+  int local_cores = 1;
+  // Threads of this rank: OMP_NUM_THREADS, else an equal share of local_cores.
+  int threads = 1;
 };
 
 }  // namespace kolo

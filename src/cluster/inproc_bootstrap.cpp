@@ -14,6 +14,8 @@ class InprocBootstrap final : public Bootstrap {
   InprocBootstrap(std::shared_ptr<Gather> gather, Place here)
       : gather_(std::move(gather)), placement_(here.placement), local_ranks_(std::move(here.local_ranks)) {
     placement_.host = host_name();
+    const base::CpuLimits limits = base::cpu_limits();  // of all ranks
+    set_cores(placement_, {&limits, 1}, limits);
   }
   ~InprocBootstrap() override { gather_->leave(placement_.rank); }
 

@@ -93,7 +93,7 @@ class MpiBootstrap final : public Bootstrap {
  public:
   MpiBootstrap(const void* handle, const MpiComm::Wait& wait) : comm_(handle, base::Deadline(kBootstrapTimeout), wait) {
     if (handle == nullptr) check_world_size(comm_.size(), base::get_environment);
-    Place here = place(comm_.rank(), allgather(host_key()));
+    Place here = place_process(comm_.rank(), allgather(process_text()));
     placement_ = std::move(here.placement);
     placement_.host = host_name();
     if (handle != nullptr) placement_.device = number_on_host(base::get_environment).value_or(placement_.device);

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 
+#include "base/environment.h"
+#include "base/fields.h"
+#include "cluster/host_name.h"
+
 namespace kolo::cluster {
 
 Place place(Rank rank, std::span<const std::string> host_keys) {
@@ -23,6 +27,35 @@ Place place(Rank rank, std::span<const std::string> host_keys) {
   result.placement.cross_rank = static_cast<int>(std::find(hosts.begin(), hosts.end(), mine) - hosts.begin());
   result.placement.cross_size = static_cast<int>(hosts.size());
   return result;
+}
+
+std::string process_text() {
+  const base::CpuLimits limits = base::cpu_limits();
+  return base::join_fields(
+      {host_key(), base::cpus_text(limits.cpus), limits.quota ? std::to_string(*limits.quota) : ""});
+}
+
+Place place_process(Rank rank, std::span<const std::string> texts) {
+  std::vector<std::string> keys;
+  std::vector<base::CpuLimits> limits;
+  for (const std::string& text : texts) {
+    auto fields = base::split_fields(text);
+    fields.resize(3);
+    keys.push_back(fields[0]);
+    const auto quota = base::parse_cpus(fields[2]);
+    limits.push_back({base::parse_cpus(fields[1]), quota.empty() ? std::nullopt : std::optional(quota.front())});
+  }
+  Place result = place(rank, keys);
+  std::vector<base::CpuLimits> host;
+  for (const Rank local : result.local_ranks) host.push_back(limits[static_cast<std::size_t>(local)]);
+  set_cores(result.placement, host, limits[static_cast<std::size_t>(rank)]);
+  return result;
+}
+
+void set_cores(Placement& placement, std::span<const base::CpuLimits> host, const base::CpuLimits& mine) {
+  placement.local_cores = base::shared_cores(host);
+  placement.threads = base::threads_of_rank(placement.local_cores, placement.local_size, mine,
+                                            base::get_environment("OMP_NUM_THREADS"));
 }
 
 }  // namespace kolo::cluster

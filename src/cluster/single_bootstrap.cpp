@@ -1,12 +1,17 @@
 #include "cluster/host_name.h"
 #include "cluster/make.h"
+#include "cluster/placement.h"
 
 namespace kolo::cluster {
 namespace {
 
 class SingleBootstrap final : public Bootstrap {
  public:
-  SingleBootstrap() { placement_.host = host_name(); }
+  SingleBootstrap() {
+    placement_.host = host_name();
+    const base::CpuLimits limits = base::cpu_limits();
+    set_cores(placement_, {&limits, 1}, limits);
+  }
   [[nodiscard]] const Placement& placement() const noexcept override { return placement_; }
   [[nodiscard]] const std::vector<Rank>& local_ranks() const noexcept override { return local_ranks_; }
   [[nodiscard]] std::vector<std::string> allgather(const std::string& mine) override { return {mine}; }

@@ -1,6 +1,5 @@
 // Our algorithms: direct on one host, the others over a Transport. Which and why: select.cpp.
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "collectives/direct_allreduce.h"
@@ -149,8 +148,7 @@ class AlgorithmicCommunicator final : public GroupCommunicator {
   // A look at a network costs more than yielding, and whoever is to answer may wait for this core: in shared memory for
   // certain, where there are more ranks than cores.
   static Waiting waiting(const AlgorithmicParts& parts, const Surroundings& surroundings) {
-    const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
-    const bool crowded = static_cast<unsigned>(surroundings.size) > cores;
+    const bool crowded = surroundings.size > parts.local_cores;
     const int most = !surroundings.shared_memory ? 50 : crowded ? 4 : parts.spin_iterations;
     return {.in_shared_memory = surroundings.shared_memory,
             .far_away = !surroundings.shared_memory,

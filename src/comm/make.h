@@ -25,6 +25,7 @@ struct AlgorithmicParts {
   transport::Tag tag_count = 1U << 20;
   std::size_t ring_segment_bytes = 60 * 1024;
   int spin_iterations = 2000;
+  int local_cores = 1;  // see Placement
   // For the choice of an algorithm; equal on all ranks of the group. Hosts that the group is on; 0: one, where it has
   // shared memory, else a host for every rank. Groups on the same hosts that use the same links at the same time.
   int hosts = 0;

@@ -1,5 +1,8 @@
 #include "kolo/data/loader.h"
 
+#include <algorithm>
+
+#include "base/cores.h"
 #include "kolo/error.h"
 #include "loader_state.h"
 
@@ -28,6 +31,11 @@ void check(const LoaderOptions& options) {
 }
 
 }  // namespace
+
+int default_workers() {
+  const base::CpuLimits limits = base::cpu_limits();
+  return std::min(4, base::shared_cores({&limits, 1}));
+}
 
 Loader::Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options) {
   require(dataset != nullptr && dataset->size() > 0, "the dataset is empty");

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/cores.h"
 #include "jpeg_encoder.h"
 #include "kolo/checkpoint.h"
 #include "kolo/error.h"
@@ -105,12 +106,10 @@ class Painters {
       : root_(root), options_(options), tell_(tell), total_(options.images + options.val_images) {}
 
   void run() {
-    unsigned count =
-        options_.threads > 0 ? static_cast<unsigned>(options_.threads) : std::thread::hardware_concurrency();
-    count = std::clamp(count, 1U, 64U);
+    const int count = std::clamp(options_.threads > 0 ? options_.threads : base::threads_of_process(), 1, 64);
     {
       std::vector<std::jthread> threads;
-      for (unsigned i = 0; i < count; ++i) threads.emplace_back([this] { paint(); });
+      for (int i = 0; i < count; ++i) threads.emplace_back([this] { paint(); });
     }
     if (error_) std::rethrow_exception(error_);
   }

@@ -1,7 +1,5 @@
 #include "engine/engine_impl.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <thread>
 
@@ -35,13 +33,6 @@ void pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
-}
-
-// Cores this process may use; launchers bind ranks to fewer than there are.
-unsigned cores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return std::max(1U, std::thread::hardware_concurrency());
-  return static_cast<unsigned>(CPU_COUNT(&set));
 }
 
 }  // namespace
@@ -78,7 +69,7 @@ bool EngineImpl::end_lease() { return lease_.end(kLastOnes); }
 void EngineImpl::start_coordinator() {
   const auto mode = parts_.config->coordinator;
   if (mode == CoordinatorMode::never) return;
-  const bool spare = cores() > static_cast<unsigned>(parts_.placement.local_size);
+  const bool spare = parts_.placement.local_cores > parts_.placement.local_size;
   CoordinatorParts coordinator;
   coordinator.pending = [this] { return pending(); };
   // Over a network it is there in any case: what is sent leaves, and what comes arrives, only while somebody looks.
@@ -312,7 +303,7 @@ bool EngineImpl::drive(Visitor visitor, const std::function<bool()>& done, std::
   if (may_go()) return true;
   const auto start = std::chrono::steady_clock::now();
   const base::Deadline deadline(timeout);
-  const bool crowded = cores() < static_cast<unsigned>(parts_.placement.local_size);
+  const bool crowded = parts_.placement.local_cores < parts_.placement.local_size;
   const bool waiter = visitor == Visitor::waiter;
   const int most = parts_.over_network ? (waiter ? kLooksFarAway : 0) : crowded ? 8 : parts_.config->spin_iterations;
   const int spins = std::min(most, parts_.config->spin_iterations);

@@ -118,7 +118,10 @@ std::vector<std::unique_ptr<Context>> runtime::make_local(const std::vector<int>
   }
   for (auto wires : {&Parts::user_wires, &Parts::engine_wires}) {
     auto made = runtime::make_thread_wires(ranks);
-    for (std::size_t r = 0; r < all.size(); ++r) (*all[r]).*wires = std::move(made[r]);
+    for (std::size_t r = 0; r < all.size(); ++r) {
+      made[r].local_cores = all[r]->bootstrap->placement().local_cores;
+      (*all[r]).*wires = std::move(made[r]);
+    }
   }
   for (std::size_t r = 0; r < between_devices.size(); ++r) {
     all[r]->engine_wires.between_devices = std::move(between_devices[r]);

@@ -47,6 +47,7 @@ comm::AlgorithmicParts parts_over(Wires& wires, const Config& config, telemetry:
   parts.tag_count = tags;
   parts.ring_segment_bytes = config.ring_segment_bytes;
   parts.spin_iterations = config.spin_iterations;
+  parts.local_cores = wires.local_cores;
   parts.costs = wires.costs;
   parts.timeout = config.timeout;
   return parts;
@@ -64,6 +65,7 @@ Wires make_process_wires(cluster::Bootstrap& bootstrap, const void* mpi_comm, te
   if (bootstrap.placement().size == 1) return wires;
   const auto timeout = std::max(config.timeout, cluster::kSetUpTimeout);
   wires.hosts = gather_hosts(bootstrap);
+  wires.local_cores = bootstrap.placement().local_cores;
   if (some_host_has_several(wires.hosts)) {
     wires.memory = transport::make_process_shared_memory(bootstrap, timeout);
   }

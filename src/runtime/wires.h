@@ -35,6 +35,7 @@ struct Wires {
   std::unique_ptr<transport::DeviceTransport> between_devices;
   std::unique_ptr<transport::Transport> of_share_between_devices;
   Hosts hosts;
+  int local_cores = 1;  // see Placement
   Way way = Way::memory;
   transport::Tag next_tag = 0;             // of `transport`, not given to anybody yet
   transport::Tag next_device_tag = 0;      // of `between_devices`

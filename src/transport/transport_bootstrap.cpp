@@ -30,7 +30,7 @@ class TransportBootstrap final : public cluster::Bootstrap {
  public:
   explicit TransportBootstrap(ConversationParts parts) : parts_(std::move(parts)) {
     set_while_waiting(parts_.while_waiting);
-    cluster::Place here = cluster::place(parts_.transport->rank(), allgather(cluster::host_key()));
+    cluster::Place here = cluster::place_process(parts_.transport->rank(), allgather(cluster::process_text()));
     placement_ = std::move(here.placement);
     placement_.host = cluster::host_name();
     placement_.device = parts_.device;

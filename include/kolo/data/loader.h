@@ -35,10 +35,13 @@ enum class BrokenSample : std::uint8_t {
   skip,     // the batch gets smaller (exact evaluation)
 };
 
+// 4, or fewer if the process may use fewer cores.
+[[nodiscard]] int default_workers();
+
 struct LoaderOptions {
   TransformOptions transform;
   std::int64_t batch_size = 32;
-  int workers = 4;
+  int workers = default_workers();
   int prefetch = 3;  // batches prepared ahead of the one in use
   bool drop_last = false;
   BrokenSample broken = BrokenSample::replace;

@@ -11,7 +11,7 @@ struct SynthOptions {
   std::int64_t val_images = 200;  // in val/
   int image_size = 96;            // of the shorter side; the longer one varies up to 4/3 of it
   std::uint64_t seed = 0;
-  int threads = 0;  // 0: one a core
+  int threads = 0;  // 0: OMP_NUM_THREADS, else one for each core that the process may use
 };
 
 // Writes root/{train,val}/<class>/*.JPEG whose classes differ in colour, texture and shape, so that a network learns

@@ -7,6 +7,8 @@
 #include <array>
 #include <map>
 
+#include "base/cores.h"
+#include "base/environment.h"
 #include "cluster/abstract_name.h"
 #include "cluster/host_name.h"
 #include "cluster/launcher.h"
@@ -29,6 +31,34 @@ TEST(Placement, HostsAreNumberedByTheirLowestRank) {
   EXPECT_EQ(here.placement.cross_rank, 1);
   EXPECT_EQ(here.placement.cross_size, 3);
   EXPECT_EQ(here.local_ranks, (std::vector<Rank>{1, 4}));
+}
+
+TEST(Placement, RanksOfAHostShareTheUnionOfTheirMasks) {
+  base::unset_environment("OMP_NUM_THREADS");
+  const std::vector<std::string> texts{"b\t0-3\t", "a\t0-1\t3", "a\t2-7\t4", "b\t0-3\t", "a\t6-7\t"};
+  EXPECT_EQ(place_process(0, texts).placement.local_cores, 4);
+  EXPECT_EQ(place_process(0, texts).placement.threads, 2);
+  EXPECT_EQ(place_process(1, texts).placement.local_cores, 8);  // rank 4 has no quota
+  EXPECT_EQ(place_process(2, texts).placement.threads, 2);
+  EXPECT_EQ(place_process(2, texts).local_ranks, (std::vector<Rank>{1, 2, 4}));
+  const std::vector<std::string> limited{"a\t0-63\t3", "a\t0-63\t4"};
+  EXPECT_EQ(place_process(0, limited).placement.local_cores, 4);
+}
+
+TEST(Placement, OmpNumThreadsIsTheNumberOfThreads) {
+  base::set_environment("OMP_NUM_THREADS", "3,1");
+  EXPECT_EQ(place_process(0, std::vector<std::string>{"a\t0-7\t"}).placement.threads, 3);
+  EXPECT_EQ(make_single_bootstrap()->placement().threads, 3);
+  EXPECT_EQ(make_inproc_bootstrap(2).front()->placement().threads, 3);
+  base::unset_environment("OMP_NUM_THREADS");
+}
+
+TEST(Placement, ProcessTellsItsOwnLimits) {
+  const Place here = place_process(0, std::vector<std::string>{process_text()});
+  const base::CpuLimits mine = base::cpu_limits();
+  EXPECT_EQ(here.placement.local_cores, base::shared_cores({&mine, 1}));
+  EXPECT_EQ(make_single_bootstrap()->placement().local_cores, here.placement.local_cores);
+  EXPECT_EQ(make_inproc_bootstrap({0, 1}).back()->placement().local_cores, here.placement.local_cores);
 }
 
 // host_key() of a child with namespaces of its own; empty when it may not have them.

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "run_cores.h"
+
 namespace kolo::tools {
 namespace {
 
@@ -88,6 +90,40 @@ TEST(RunBinding, NothingIsBoundOnOtherOrEmulatedHosts) {
   around.emulated = true;
   EXPECT_EQ(choose_binding(of(2), around).cores_per_rank, 0);
   EXPECT_TRUE(has(mpirun_line(options, around), {"--bind-to", "none"}));
+}
+
+TEST(RunBinding, SupervisorBindsWithinAnAffinityMask) {
+  auto around = eight_cores();
+  around.all_cpus = false;
+  const auto line = mpirun_line(of(2), around);
+  EXPECT_TRUE(has(line, {"--map-by", "slot", "--bind-to", "none", "-x", "KOLO_RUN_CORES_PER_RANK=4"}));
+  auto options = of(9);
+  EXPECT_EQ(choose_binding(options, around).cores_per_rank, 0);
+  options.bind = "core";
+  EXPECT_TRUE(has(mpirun_line(options, around), {"--bind-to", "none", "-x", "KOLO_RUN_CORES_PER_RANK=1"}));
+  options.bind = "none";
+  EXPECT_THAT(mpirun_line(options, around), testing::Not(testing::Contains("KOLO_RUN_CORES_PER_RANK=1")));
+}
+
+TEST(RunBinding, CpusOfARankFollowTheMask) {
+  const std::vector<std::vector<int>> cores{{1, 9}, {3, 11}, {6}};  // masks with holes
+  EXPECT_THAT(cpus_of_rank(cores, 1, 0), ElementsAre(1, 9));
+  EXPECT_THAT(cpus_of_rank(cores, 1, 2), ElementsAre(6));
+  EXPECT_THAT(cpus_of_rank(cores, 1, 3), ElementsAre(1, 9));
+  EXPECT_THAT(cpus_of_rank(cores, 2, 0), ElementsAre(1, 3, 9, 11));
+  EXPECT_THAT(cpus_of_rank({}, 1, 0), testing::IsEmpty());
+}
+
+TEST(RunBinding, OmpNumThreadsMayBeAListAndIsIgnoredIfInvalid) {
+  auto around = eight_cores();
+  for (const char* text : {"4,2", " 4"}) {
+    around.environment["OMP_NUM_THREADS"] = text;
+    EXPECT_EQ(choose_binding(of(3), around).cores_per_rank, 0) << text;
+  }
+  for (const char* text : {"0", "abc", "4x", "-4"}) {
+    around.environment["OMP_NUM_THREADS"] = text;
+    EXPECT_EQ(choose_binding(of(3), around).cores_per_rank, 2) << text;
+  }
 }
 
 TEST(RunBinding, AsAskedFor) {
