@@ -50,6 +50,8 @@ class Engine {
   // Rethrows the fatal error of a poisoned group. A malformed request, or one that is `refused`, is negotiated: its
   // Work, and those of the peers, throw one UsageError that names the rank. Nothing is executed, and the name is free.
   virtual Work submit(Request request) = 0;
+  // As submit(), for kolo's own libraries. REQUIRES: a name that begins with kolo/.
+  virtual Work submit_internal(Request request) = 0;
   // Moves whatever can move, without blocking. Whether anything did; false too when another thread is at it.
   virtual bool progress() = 0;
   // Collective over all ranks; compares the tables: MismatchError on every rank with the first difference. If a rank

@@ -103,6 +103,13 @@ void EngineImpl::notify() {
 }
 
 Work EngineImpl::submit(Request request) {
+  if (request.name.starts_with("kolo/")) {
+    throw UsageError("request '" + request.name + "': names that begin with kolo/ are kolo's own; choose another name");
+  }
+  return submit_internal(std::move(request));
+}
+
+Work EngineImpl::submit_internal(Request request) {
   check_name(request.name);
   Submission submission;
   submission.entry.name = request.name;

@@ -47,6 +47,7 @@ class EngineImpl final : public Engine, public Driver, public RoundHost, private
   [[nodiscard]] EngineLifetime lifetime() const noexcept override { return EngineLifetime(lease_.offer()); }
   [[nodiscard]] int size() const noexcept override { return parts_.placement.size; }
   Work submit(Request request) override;
+  Work submit_internal(Request request) override;
   bool progress() override;
   std::unique_ptr<GradientReducer> make_reducer(std::vector<GradientInfo> table, ReducerOptions options) override;
   std::unique_ptr<StepLauncher> make_step_launcher() override;

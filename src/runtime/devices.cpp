@@ -29,7 +29,7 @@ std::vector<std::string> tell_all(Engine& engine, const std::string& mine) {
   request.sizes = {static_cast<std::int64_t>(line->size())};
   request.input = line->data();
   request.keep = line;
-  Work work = engine.submit(std::move(request));
+  Work work = engine.submit_internal(std::move(request));
   work.wait();
   const auto bytes = work.result();
   std::istringstream lines(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));

@@ -14,7 +14,7 @@ using Values = std::vector<std::int64_t>;
 
 Work submit(Engine& engine, const std::string& name, RequestKind kind, const std::shared_ptr<Values>& values) {
   Request request;
-  request.name = name;
+  request.name = "kolo/" + name;
   request.kind = kind;
   request.dtype = DType::i64;
   request.sizes = {static_cast<std::int64_t>(values->size())};
@@ -22,7 +22,7 @@ Work submit(Engine& engine, const std::string& name, RequestKind kind, const std
   request.input = values->data();
   if (kind == RequestKind::allreduce) request.output = values->data();
   request.keep = values;
-  return engine.submit(std::move(request));
+  return engine.submit_internal(std::move(request));
 }
 
 // Of all that belongs to one parameter, and of how much that is.

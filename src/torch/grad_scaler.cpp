@@ -16,7 +16,6 @@
 
 #include "kolo/error.h"
 #include "kolo/torch/fused_optimizer.h"
-#include "kolo/torch/ops.h"
 #include "torch/overflow_vote.h"
 
 namespace kolo {
@@ -152,8 +151,17 @@ Context& GradScaler::context() const {
 
 bool GradScaler::on_any_rank(bool here, const std::string& of) const {
   if (context_ == nullptr || context().size() == 1) return here;
-  const std::string name = "kolo/grad_scaler" + (of.empty() ? "" : "/" + of);
-  return allreduce_metrics(*context_, {here ? 1.0 : 0.0}, name, ReduceOp::max)[0] != 0;
+  const auto flag = std::make_shared<double>(here ? 1.0 : 0.0);
+  Request request;
+  request.name = "kolo/grad_scaler" + (of.empty() ? "" : "/" + of);
+  request.dtype = DType::f64;
+  request.sizes = {1};
+  request.op = ReduceOp::max;
+  request.input = flag.get();
+  request.output = flag.get();
+  request.keep = flag;
+  context_->engine().submit_internal(std::move(request)).wait();
+  return *flag != 0;
 }
 
 // Where a rank has failed the step is over.

@@ -138,6 +138,7 @@ class FakeEngine final : public Engine {
   EngineLifetime lifetime() const noexcept override { return EngineLifetime(alive); }
   int size() const noexcept override { return 1; }
   Work submit(Request request) override { throw UsageError("the fake engine has no named requests: " + request.name); }
+  Work submit_internal(Request request) override { return submit(std::move(request)); }
   bool progress() override { return false; }
   std::unique_ptr<GradientReducer> make_reducer(std::vector<GradientInfo> table, ReducerOptions options) override {
     if (!options.refused.empty()) throw UsageError(options.refused);

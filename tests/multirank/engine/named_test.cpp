@@ -226,6 +226,30 @@ TEST(NamedErrors, ADuplicateNameIsRefusedAtOnce) {
   });
 }
 
+// Under these names kolo's own operations are matched: a request of the program's would meet one of them.
+class ReservedPrefix : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Names, ReservedPrefix, testing::Values("kolo/", "gradients/", "failures/"));
+
+TEST_P(ReservedPrefix, IsRefusedBySubmitForEveryKind) {
+  run_world(2, quick(), [](Context& context) {
+    const std::vector<float> input(8, 1.0F);
+    for (const auto kind :
+         {RequestKind::allreduce, RequestKind::broadcast, RequestKind::allgather, RequestKind::barrier}) {
+      for (const std::string& name : {GetParam(), GetParam() + "0", GetParam() + "weights of gradients/0"}) {
+        Request request = allreduce(name, input, nullptr);
+        request.kind = kind;
+        try {
+          static_cast<void>(context.engine().submit(request));
+          ADD_FAILURE() << name << " was taken";
+        } catch (const UsageError& error) {
+          EXPECT_THAT(error.what(), testing::HasSubstr("begin with " + GetParam()));
+        }
+      }
+    }
+    context.engine().submit(allreduce("kolo", input, nullptr)).wait();
+  });
+}
+
 // What no rank can execute, and the text that says so.
 std::vector<std::pair<std::string, std::function<void(Request&)>>> malformed(int size) {
   return {
