@@ -43,6 +43,9 @@ struct Config {
   std::size_t bucket_bytes = 0;
   // Cap of the last bucket of a plan, which cannot overlap with anything: keep it short.
   std::size_t last_bucket_bytes = std::size_t{1} << 20;
+  // Bytes of idle buffers of operations by name that a host keeps, each rank an equal part; the least recently used is
+  // freed first. If names that a program repeats need more, their operations allocate anew: that waits for all ranks.
+  std::size_t idle_buffer_bytes = std::size_t{256} << 20;
   // How long any wait for peers may take before it is an error. Making a Context may take five minutes, whatever this
   // says.
   std::chrono::milliseconds timeout{std::chrono::seconds(600)};

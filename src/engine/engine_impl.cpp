@@ -48,6 +48,7 @@ EngineImpl::EngineImpl(EngineParts parts)
       round_timeout_(parts_.config->timeout),
       places_(*parts_.calls),
       executor_({parts_.named ? parts_.named() : parts_.communicators(), parts_.counters, parts_.config->timeout,
+                 parts_.config->idle_buffer_bytes / static_cast<std::size_t>(std::max(1, parts_.placement.local_size)),
                  [this](const std::string& name) { release(name); }}),
       negotiation_({parts_.placement.rank, parts_.placement.size},
                    caps_of(*parts_.config, 0, parts_.over_network).bucket_bytes, *this) {

@@ -27,13 +27,15 @@ struct ExecutorParts {
   std::unique_ptr<Communicator> communicator;
   telemetry::Counters* counters = nullptr;  // borrowed
   std::chrono::milliseconds timeout{};
+  std::size_t idle_bytes = 0;                       // this rank's part of Config::idle_buffer_bytes
   std::function<void(const std::string&)> release;  // the name may be submitted again; called before its Work finishes
 };
 
 // Externally synchronized (the engine's progress lock). All ranks start the same items in the same order.
 class NamedExecutor {
  public:
-  explicit NamedExecutor(ExecutorParts parts) : parts_(std::move(parts)), pool_(*parts_.communicator, parts_.timeout) {}
+  explicit NamedExecutor(ExecutorParts parts)
+      : parts_(std::move(parts)), pool_(*parts_.communicator, parts_.timeout, parts_.idle_bytes) {}
 
   // Whether start() would have to allocate, which waits for all ranks.
   [[nodiscard]] bool needs_memory(const std::vector<std::string>& names,

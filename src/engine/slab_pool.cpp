@@ -7,8 +7,7 @@ namespace kolo::engine {
 namespace {
 
 constexpr std::size_t kSmallest = 4096;
-constexpr std::size_t kMostFreeBytes = std::size_t{1} << 30;
-constexpr std::size_t kMostSlabs = 4096;  // a program that never repeats a name must not grow for ever
+constexpr std::size_t kMostSlabs = 4096;  // a slab is a mapping for each rank of the host, and a process may have 65530
 
 }  // namespace
 
@@ -27,7 +26,7 @@ std::shared_ptr<Slab> SlabPool::find(const std::vector<std::string>& names, std:
   }
   for (const auto& [key, row] : dropped) {
     const auto& [slab, count] = row;
-    if (count < slab->claims || slab->bytes < bytes) continue;
+    if (count < slab->names.size() || slab->bytes < bytes) continue;
     if (best == nullptr || key < Key{best->bytes, best->id}) best = slab;
   }
   return best;
@@ -40,28 +39,31 @@ bool SlabPool::would_allocate(const std::vector<std::string>& names, std::size_t
 std::shared_ptr<Slab> SlabPool::claim(const std::vector<std::string>& names, std::size_t bytes) {
   auto slab = find(names, bytes);
   drop_claims(names);
-  if (slab == nullptr) {
-    trim();
-    slab = allocate(bytes);
+  if (slab != nullptr) {
+    let_go(std::shared_ptr<Slab>(slab));
   } else {
-    free_.erase(Key{slab->bytes, slab->id});
-    free_bytes_ -= slab->bytes;
-    by_use_.erase(slab->last_used);
+    const std::size_t size = std::bit_ceil(std::max(bytes, kSmallest));
+    if (size <= most_bytes_) make_room(size);
+    slab = allocate(size);
   }
-  slab->last_used = uses_++;
-  slab->claims = names.size();
-  by_use_[slab->last_used] = slab;
-  for (const auto& name : names) claims_[name] = slab;
+  if (slab->bytes <= most_bytes_) keep(slab, names);
   return slab;
 }
 
-std::shared_ptr<Slab> SlabPool::allocate(std::size_t bytes) {
-  const std::size_t size = std::bit_ceil(std::max(bytes, kSmallest));
+std::shared_ptr<Slab> SlabPool::allocate(std::size_t size) {
   auto slab = std::make_shared<Slab>();
   slab->buffer = std::move(communicator_.allocate(std::span(&size, 1), timeout_).front());
   slab->bytes = size;
   slab->id = allocations_++;
   return slab;
+}
+
+void SlabPool::keep(const std::shared_ptr<Slab>& slab, const std::vector<std::string>& names) {
+  slab->last_used = uses_++;
+  by_use_[slab->last_used] = slab;
+  bytes_ += slab->bytes;
+  slab->names.insert(names.begin(), names.end());
+  for (const auto& name : names) claims_[name] = slab;
 }
 
 void SlabPool::drop_claims(const std::vector<std::string>& names) {
@@ -70,29 +72,23 @@ void SlabPool::drop_claims(const std::vector<std::string>& names) {
     if (claim == claims_.end()) continue;
     const auto slab = claim->second;
     claims_.erase(claim);
-    if (--slab->claims > 0) continue;
-    free_[Key{slab->bytes, slab->id}] = slab;
-    free_bytes_ += slab->bytes;
+    slab->names.erase(name);
+    if (slab->names.empty()) free_[Key{slab->bytes, slab->id}] = slab;
   }
 }
 
 void SlabPool::let_go(const std::shared_ptr<Slab>& slab) {
   by_use_.erase(slab->last_used);
-  if (slab->claims == 0) {
-    free_.erase(Key{slab->bytes, slab->id});
-    free_bytes_ -= slab->bytes;
-  } else {
-    std::erase_if(claims_, [&](const auto& row) { return row.second == slab; });
-  }
+  bytes_ -= slab->bytes;
+  free_.erase(Key{slab->bytes, slab->id});
+  for (const auto& name : slab->names) claims_.erase(name);
+  slab->names.clear();
 }
 
-// The oldest go first: free ones above the limit of bytes, and any above the limit of their number.
-void SlabPool::trim() {
-  for (auto row = by_use_.begin(); row != by_use_.end() && free_bytes_ > kMostFreeBytes;) {
-    const auto slab = row++->second;
-    if (slab->claims == 0) let_go(slab);
+void SlabPool::make_room(std::size_t size) {
+  while (!by_use_.empty() && (bytes_ + size > most_bytes_ || by_use_.size() >= kMostSlabs)) {
+    let_go(std::shared_ptr<Slab>(by_use_.begin()->second));
   }
-  while (by_use_.size() >= kMostSlabs) let_go(std::shared_ptr<Slab>(by_use_.begin()->second));
 }
 
 }  // namespace kolo::engine

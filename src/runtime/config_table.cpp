@@ -118,6 +118,13 @@ std::string print_enum(const Config& config) {
 constexpr std::string_view kBucketMeaning =
     "Size at which a bucket or fusion buffer is closed. Larger: fewer operations; smaller: an earlier start. auto: "
     "16M, and 8M of the hosts' memory where it travels over a network.";
+constexpr std::string_view kIdleBufferMeaning =
+    "Buffers for operations by name that the ranks of a host keep for reuse, each rank an equal part; the least "
+    "recently "
+    "used is freed first. If the names that a program repeats need more, their operations allocate anew, and wait.";
+constexpr std::string_view kCoordinatorMeaning =
+    "Who moves buckets forward: the coordinator thread too (always), only the callers (never), or as the free cores "
+    "suggest (auto).";
 constexpr std::string_view kDeviceReductionMeaning =
     "What reduces gradients on GPUs: NCCL, and it is an error where a rank has none (nccl); the hosts, through their "
     "memory (host); NCCL inside each host and between hosts, a share for each GPU, NCCL (hierarchical) or the hosts' "
@@ -145,6 +152,8 @@ constexpr ConfigRow kRows[] = {
     {"KOLO_LAST_BUCKET_BYTES", "1K to 4G",
      "Cap of the last bucket of a plan: nothing is left to overlap it with, so it is short.",
      parse_size<&Config::last_bucket_bytes, kKiB, 4 * kGiB>, print_size<&Config::last_bucket_bytes>, true},
+    {"KOLO_IDLE_BUFFER_BYTES", "0 to 1024G", kIdleBufferMeaning, parse_size<&Config::idle_buffer_bytes, 0, 1024 * kGiB>,
+     print_size<&Config::idle_buffer_bytes>, true},
     {"KOLO_TIMEOUT", "10ms to 168h", kTimeoutMeaning, parse_time<&Config::timeout, 10>, print_time<&Config::timeout>},
     {"KOLO_STALL_WARNING", "0 to 168h",
      "How long a wait may take before a warning names its tensors and the missing ranks. 0: never.",
@@ -163,9 +172,7 @@ constexpr ConfigRow kRows[] = {
      parse_word<&Config::interface>, print_word<&Config::interface>},
     {"KOLO_TCP_CONGESTION", "auto, system, or a name as cubic", kTcpCongestionMeaning,
      parse_word<&Config::tcp_congestion>, print_word<&Config::tcp_congestion>},
-    {"KOLO_COORDINATOR", "auto, always, never",
-     "Who moves buckets forward: the coordinator thread too (always), only the callers (never), or as the free cores "
-     "suggest (auto).",
+    {"KOLO_COORDINATOR", "auto, always, never", kCoordinatorMeaning,
      parse_enum<&Config::coordinator, kCoordinatorModes>, print_enum<&Config::coordinator, kCoordinatorModes>},
     {"KOLO_RING_SEGMENT_BYTES", "1K to 1G",
      "Segment of the ring over a network: below Open MPI's eager limit for TCP, so that both directions of a link run "

@@ -132,6 +132,33 @@ TEST_P(Named, AnyOrderOfSubmissionOnEveryRank) {
   });
 }
 
+// The pool lets go of buffers whose operations are in flight, and of those whose results are still held.
+TEST_P(Named, ResultsAreRightWhereNamesNeedMoreThanTheIdleBuffersKept) {
+  Config config = quick();
+  config.idle_buffer_bytes = 64 * 1024;
+  config.bucket_bytes = 16 * 1024;  // so much is fused at most
+  run_world(GetParam(), config, [](Context& context) {
+    constexpr std::size_t kNames = 40;
+    for (const std::string step : {"first", "second", "first"}) {
+      std::vector<std::vector<float>> inputs;
+      for (std::size_t i = 0; i < kNames; ++i) {
+        inputs.emplace_back(3000, static_cast<float>(i) * static_cast<float>(context.rank() + 1));
+      }
+      std::vector<Work> works;
+      for (std::size_t i = 0; i < kNames; ++i) {
+        works.push_back(context.engine().submit(allreduce(step + std::to_string(i), inputs[i], nullptr)));
+      }
+      for (auto& work : works) work.wait();
+      for (std::size_t i = 0; i < kNames; ++i) {
+        std::vector<float> result(3000);
+        ASSERT_EQ(works[i].result().size(), result.size() * sizeof(float));
+        std::memcpy(result.data(), works[i].result().data(), works[i].result().size());
+        EXPECT_THAT(result, testing::Each(static_cast<float>(i) * sum_to(context.size())));
+      }
+    }
+  });
+}
+
 TEST_P(Named, BroadcastAllgatherAndBarrier) {
   run_world(GetParam(), quick(), [](Context& context) {
     const int root = context.size() - 1;

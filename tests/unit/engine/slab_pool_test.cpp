@@ -10,9 +10,12 @@
 namespace kolo::engine {
 namespace {
 
+constexpr std::size_t kPart = 64 * 1024;
+constexpr std::size_t kLimit = 64 * kPart;
+
 struct Pool : testing::Test {
   std::unique_ptr<Communicator> communicator = comm::make_self();
-  SlabPool pool{*communicator, std::chrono::seconds(1)};
+  SlabPool pool{*communicator, std::chrono::seconds(1), kLimit};
 };
 
 TEST_F(Pool, ANameSubmittedAgainGivesUpItsMemory) {
@@ -49,12 +52,68 @@ TEST_F(Pool, HoweverRecurringNamesAreGroupedItStopsAllocating) {
   EXPECT_LE(seen.size(), 8U);
 }
 
-TEST_F(Pool, NamesThatNeverComeAgainDoNotGrowItForEver) {
-  std::shared_ptr<Slab> kept = pool.claim({"kept"}, 64);
+TEST_F(Pool, KeepsAtMostItsBytesWhereEachNameComesOnce) {
+  for (int i = 0; i < 1000; ++i) {
+    static_cast<void>(pool.claim({"loss/step" + std::to_string(i)}, kPart));
+    EXPECT_LE(pool.bytes(), kLimit);
+  }
+  EXPECT_EQ(pool.size(), kLimit / kPart);
+}
+
+TEST_F(Pool, KeepsAtMost4096Slabs) {
+  SlabPool large(*communicator, std::chrono::seconds(1), std::size_t{1} << 30);
+  for (int i = 0; i < 5000; ++i) static_cast<void>(large.claim({"once" + std::to_string(i)}, 64));
+  EXPECT_EQ(large.size(), 4096U);
+}
+
+TEST_F(Pool, LetsGoOfTheSlabThatWasClaimedLongestAgo) {
+  for (const char* name : {"a", "b", "c"}) static_cast<void>(pool.claim({name}, kLimit / 4));
+  static_cast<void>(pool.claim({"a"}, kLimit / 4));  // claimed again: b is the oldest now
+  static_cast<void>(pool.claim({"d"}, kLimit / 2));
+  EXPECT_FALSE(pool.would_allocate({"a"}, kLimit / 4));
+  EXPECT_TRUE(pool.would_allocate({"b"}, kLimit / 4));
+  EXPECT_FALSE(pool.would_allocate({"c"}, kLimit / 4));
+}
+
+TEST_F(Pool, LetsGoOfFreeSlabsToo) {
+  static_cast<void>(pool.claim({"a"}, kLimit / 2));
+  static_cast<void>(pool.claim({"a"}, kLimit));  // larger: the first slab is free
+  EXPECT_EQ(pool.bytes(), kLimit);
+  EXPECT_EQ(pool.size(), 1U);
+}
+
+TEST_F(Pool, MemoryThatItLetGoLivesAsLongAsItsResult) {
+  const std::shared_ptr<Slab> kept = pool.claim({"kept"}, 64);
   kept->buffer->data()[0] = std::byte{7};
-  for (int i = 0; i < 5000; ++i) static_cast<void>(pool.claim({"once" + std::to_string(i)}, 64));
-  EXPECT_LE(pool.size(), 4096U);
-  EXPECT_EQ(kept->buffer->data()[0], std::byte{7});  // let go of, and alive
+  static_cast<void>(pool.claim({"other"}, kLimit));
+  EXPECT_TRUE(pool.would_allocate({"kept"}, 64));
+  EXPECT_EQ(kept->buffer->data()[0], std::byte{7});
+  EXPECT_EQ(kept.use_count(), 1);
+}
+
+TEST_F(Pool, SlabAboveTheLimitIsNotKeptAndEndsNoOther) {
+  const auto small = pool.claim({"small"}, kPart);
+  const std::shared_ptr<Slab> large = pool.claim({"large"}, kLimit + 1);
+  EXPECT_GT(large->bytes, kLimit);
+  EXPECT_EQ(large.use_count(), 1);
+  EXPECT_EQ(pool.bytes(), small->bytes);
+  EXPECT_TRUE(pool.would_allocate({"large"}, kLimit + 1));
+}
+
+TEST_F(Pool, NamesThatNeedMoreThanTheLimitAreServedAgainAndAgain) {
+  for (int step = 0; step < 3; ++step) {
+    for (int i = 0; i < 20; ++i) {
+      EXPECT_GE(pool.claim({"w" + std::to_string(i)}, kLimit / 4)->buffer->data().size(), kLimit / 4);
+      EXPECT_LE(pool.bytes(), kLimit);
+    }
+  }
+}
+
+TEST(PoolOfNoBytes, KeepsNothing) {
+  const auto communicator = comm::make_self();
+  SlabPool pool(*communicator, std::chrono::seconds(1), 0);
+  EXPECT_EQ(pool.claim({"a"}, 100).use_count(), 1);
+  EXPECT_EQ(pool.size(), 0U);
 }
 
 }  // namespace

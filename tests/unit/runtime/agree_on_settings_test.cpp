@@ -63,6 +63,7 @@ TEST(AgreeOnSettings, EachThatDecidesWhatRanksDoTogetherIsCompared) {
   };
   for (const auto& [name, value] : std::map<const char*, const char*>{{"KOLO_BUCKET_BYTES", "4M"},
                                                                       {"KOLO_LAST_BUCKET_BYTES", "4K"},
+                                                                      {"KOLO_IDLE_BUFFER_BYTES", "1G"},
                                                                       {"KOLO_MONITOR", "off"},
                                                                       {"KOLO_RING_SEGMENT_BYTES", "16K"},
                                                                       {"KOLO_COST_MODEL", "measured"},

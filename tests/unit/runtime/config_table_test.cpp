@@ -32,6 +32,7 @@ TEST(ConfigTable, EveryFieldIsSetByItsVariable) {
                                             {"KOLO_STREAM_PRIORITY", "normal"},
                                             {"KOLO_COORDINATOR", "never"},
                                             {"KOLO_RING_SEGMENT_BYTES", "32K"},
+                                            {"KOLO_IDLE_BUFFER_BYTES", "64M"},
                                             {"KOLO_SPIN_ITERATIONS", "7"},
                                             {"KOLO_LOG_LEVEL", "debug"}});
   EXPECT_THAT(parsed.warnings, ElementsAre());
@@ -53,6 +54,7 @@ TEST(ConfigTable, EveryFieldIsSetByItsVariable) {
   EXPECT_EQ(parsed.config.stream_priority, StreamPriority::normal);
   EXPECT_EQ(parsed.config.coordinator, CoordinatorMode::never);
   EXPECT_EQ(parsed.config.ring_segment_bytes, std::size_t{32} << 10);
+  EXPECT_EQ(parsed.config.idle_buffer_bytes, std::size_t{64} << 20);
   EXPECT_EQ(parsed.config.spin_iterations, 7);
   EXPECT_EQ(parsed.config.log_level, LogLevel::debug);
 }
@@ -114,7 +116,8 @@ TEST(ConfigTable, ABadValueIsNamedWithWhatIsAllowed) {
       {"KOLO_RING_SEGMENT_BYTES", "2G"}, {"KOLO_COST_MODEL", "guess"},     {"KOLO_SPIN_ITERATIONS", "-1"},
       {"KOLO_LOG_LEVEL", "WARN"},        {"KOLO_SHARED_DEVICE", "1"},      {"KOLO_NCCL_MAX_CTAS", "65"},
       {"KOLO_DEVICE_REDUCTION", "mpi"},  {"KOLO_NCCL_REGISTRATION", "on"}, {"KOLO_STREAM_PRIORITY", "-5"},
-      {"KOLO_CUDA_AWARE_MPI", "auto"},   {"KOLO_TCP_CONGESTION", "c c"},   {"KOLO_NCCL_ALGORITHM", "nvls"}};
+      {"KOLO_CUDA_AWARE_MPI", "auto"},   {"KOLO_TCP_CONGESTION", "c c"},   {"KOLO_NCCL_ALGORITHM", "nvls"},
+      {"KOLO_IDLE_BUFFER_BYTES", "-1"}};
   EXPECT_EQ(bad.size(), config_rows().size());
   for (const ConfigRow& row : config_rows()) {
     for (const std::string& value : {std::string(), bad.at(std::string(row.name))}) {
