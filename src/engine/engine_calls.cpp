@@ -19,7 +19,7 @@
 namespace kolo::engine {
 
 base::CallLimit::Hooks EngineImpl::call_hooks() {
-  return {.listen = [this] { progress(); },
+  return {.listen = [this] { progress_without_waiting(); },
           .settle = [this] { settle_failure(); },
           .overtake = [this](std::uint64_t failure) { end_overtaken(failure); }};
 }

@@ -158,7 +158,7 @@ Work EngineImpl::enqueue(Submission submission) {
   Work work(submission.pending.work);
   // Idle so far: what was announced in the meantime does not concern this submission. At the end: there may be a worse
   // one by now than the one that is known.
-  if (!pending() || current_fatal()) progress();
+  if (!pending() || current_fatal()) progress_without_waiting();
   std::uint64_t overtaken = 0;
   {
     const std::scoped_lock lock(queue_lock_);
@@ -285,13 +285,21 @@ void EngineImpl::bury(std::shared_ptr<void> memory) {
   buried_.push_back(std::move(memory));
 }
 
-bool EngineImpl::progress() { return try_advance(Visitor::hook); }
+// Without a coordinator a program that polls is the only one to allocate, and to find that a deadline has passed.
+bool EngineImpl::progress() {
+  if (coordinator_ != nullptr) return progress_without_waiting();
+  const bool moved = try_advance(Visitor::poller);
+  if (!moved && parts_.transport != nullptr) check_deadlines();
+  return moved;
+}
+
+bool EngineImpl::progress_without_waiting() { return try_advance(Visitor::hook); }
 
 bool EngineImpl::try_advance(Visitor visitor) {
   const std::unique_lock lock(progress_lock_, std::try_to_lock);
   if (lock.owns_lock()) return advance(visitor);
-  // Whoever sleeps on the transport has not seen what the hook brought.
-  if (visitor == Visitor::hook && napping_.load()) parts_.transport->wake();
+  // A thread that sleeps on the transport has not seen what the hook brought.
+  if ((visitor == Visitor::hook || visitor == Visitor::poller) && napping_.load()) parts_.transport->wake();
   return false;
 }
 

@@ -49,6 +49,7 @@ class EngineImpl final : public Engine, public Driver, public RoundHost, private
   Work submit(Request request) override;
   Work submit_internal(Request request) override;
   bool progress() override;
+  bool progress_without_waiting() override;
   std::unique_ptr<GradientReducer> make_reducer(std::vector<GradientInfo> table, ReducerOptions options) override;
   std::unique_ptr<StepLauncher> make_step_launcher() override;
   [[nodiscard]] bool has_kernels(int device) const noexcept override;
@@ -95,7 +96,7 @@ class EngineImpl final : public Engine, public Driver, public RoundHost, private
  private:
   Work enqueue(Submission submission);
   // Who moves things forward. A hook never waits. The coordinator leaves requests that are still coming in together.
-  enum class Visitor { hook, waiter, coordinator };
+  enum class Visitor { hook, poller, waiter, coordinator };
   // The program's thread comes to wait in kolo, or goes back to code of its own.
   void note_change_of_place();
   bool drive_with_warning(const std::function<bool()>& done, const std::function<Awaited()>& awaited);

@@ -132,7 +132,7 @@ void GradientRounds::add(std::size_t index, Contribution contribution, std::byte
       place == nullptr ? target.pack(slot, contribution.data, contribution.ready) : target.place(slot, place);
   // The last one waits for finish(): see the head of the header.
   if (full && not_handed_over_ > 1) hand_over(bucket);
-  host_.progress();
+  host_.progress_without_waiting();
 }
 
 std::shared_ptr<GradientMemory> GradientRounds::memory() const { return frozen_ ? frozen_->arena : nullptr; }
@@ -217,7 +217,7 @@ void GradientRounds::note_complete(std::size_t bucket) {
   in_flight_.fetch_sub(1);
 }
 
-void GradientRounds::progress() { host_.progress(); }
+void GradientRounds::progress() { host_.progress_without_waiting(); }
 
 Awaited GradientRounds::awaited() const {
   std::vector<Rank> ranks;
@@ -265,7 +265,7 @@ void GradientRounds::pass_on(const OnReduced& reduced) {
       if (bucket.voided() || !bucket.stamps_agree()) return;
       for (const PlannedTensor& tensor : frozen_->plan.buckets[number].tensors) {
         reduced(tensor.index);
-        host_.progress();  // peers wait for this rank's part of what is still on its way
+        host_.progress_without_waiting();  // peers wait for this rank's part of what is still on its way
       }
     }
   }

@@ -43,7 +43,8 @@ class RoundHost {
   virtual Work submit_round(Entry entry, bool on_device, std::function<void(const Item&)> when_listed) = 0;
   // There is a bucket to launch.
   virtual void notify() = 0;
-  virtual bool progress() = 0;
+  // As Engine::progress(), but never waits for other ranks. For hooks.
+  virtual bool progress_without_waiting() = 0;
   // Other reducers, by id, that have a round open here, or one that will end as failed.
   [[nodiscard]] virtual std::vector<std::uint32_t> open_beside(std::size_t id) = 0;
   // A round of the reducer begins, or is over; `failed`: by an error, on all ranks.

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "multirank/engine/polling.h"
 #include "multirank/engine/world.h"
 
 namespace kolo::test {
@@ -36,6 +37,16 @@ TEST(Processes, NamedRequestsAndRounds) {
       EXPECT_EQ(last, sum);
     }
   }
+}
+
+TEST(Processes, PollingWithoutCoordinatorCompletesOperationsThatNeedMemory) {
+  auto context = Context::create(quick(CoordinatorMode::never));
+  check_operations(*context, Completion::polled);
+}
+
+TEST(Processes, PollingWithoutCoordinatorMeetsRanksThatWait) {
+  auto context = Context::create(quick(CoordinatorMode::never));
+  check_operations(*context, context->rank() == 0 ? Completion::polled : Completion::waited);
 }
 
 // Block by block, in another order on every rank: peers find each other's blocks through their own mappings.
