@@ -13,6 +13,16 @@ std::uint64_t Group::begin() {
   return started++;
 }
 
+void Group::note_failure(const std::exception_ptr& error) noexcept {
+  if (ended) return;
+  try {
+    std::rethrow_exception(error);
+  } catch (const UsageError&) {  // the caller's mistake
+  } catch (...) {
+    ended = error;
+  }
+}
+
 bool Group::look_after_peers() {
   constexpr unsigned kLooksPerClock = 16;  // reading the clock costs more than looking at a flag
   if (++looks_ % kLooksPerClock != 0) return false;
@@ -60,6 +70,7 @@ void Machine::finish() noexcept {
 
 void Machine::fail(std::exception_ptr error) noexcept {
   error_ = std::move(error);
+  group_->note_failure(error_);
   abandon();
   leave();
 }
@@ -81,10 +92,10 @@ bool Machine::advance() {
 }
 
 void TurnQueue::enter(QueuedMachine* machine) {
+  if (failure_) std::rethrow_exception(failure_);
   if (abandoned_) {
     throw UsageError(
-        "an operation on this memory failed or was abandoned before it was complete; the group cannot be used any "
-        "more");
+        "an operation on this memory was abandoned before it was complete; the group cannot be used any more");
   }
   waiting_.push_back(machine);
 }
@@ -115,6 +126,7 @@ void TurnQueue::leave(QueuedMachine* machine) noexcept {
   if (found == waiting_.end()) return;
   waiting_.erase(found);
   abandoned_ = true;
+  if (!failure_) failure_ = machine->error_;
 }
 
 QueuedMachine::QueuedMachine(std::shared_ptr<Group> group, std::shared_ptr<void> owner, TurnQueue& queue)

@@ -23,7 +23,7 @@ struct Group {
   std::vector<Machine*> pending;              // started and not complete, in the order of their start
   std::uint64_t started = 0;                  // operations, ever
   std::shared_ptr<base::CallLimit> calls;     // where a program calls them directly; null: the engine does
-  std::exception_ptr ended;  // a deadline has passed: which of the ranks' calls belong together, nobody knows any more
+  std::exception_ptr ended;  // the first failure, or deadline that has passed: later operations throw it
   bool moved = false;        // set by operations on shared memory that got on; taken back by whoever asks
 
   [[nodiscard]] Rank rank() const { return transport->rank(); }
@@ -31,6 +31,8 @@ struct Group {
   // The number of the operation that begins now, or of an allocation, which counts as one. Throws what CallLimit says,
   // and what has ended the group.
   std::uint64_t begin();
+  // An operation or allocation has failed. A UsageError ends nothing.
+  void note_failure(const std::exception_ptr& error) noexcept;
   // Called by every advance() that did not complete: asks about once a millisecond whether all peers still live. True
   // if it has asked.
   bool look_after_peers();

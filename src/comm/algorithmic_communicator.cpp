@@ -136,8 +136,10 @@ class AlgorithmicCommunicator final : public GroupCommunicator {
                                                           std::chrono::milliseconds timeout) override {
     if (!shared_memory() || size() == 1) return make_private_buffers(sizes);
     group()->begin();
-    if (lanes_ == nullptr) lanes_ = make_lanes(*parts_.shared_memory, timeout);
-    return allocate_shared_buffers(*parts_.shared_memory, sizes, timeout);
+    return allocated([&] {
+      if (lanes_ == nullptr) lanes_ = make_lanes(*parts_.shared_memory, timeout);
+      return allocate_shared_buffers(*parts_.shared_memory, sizes, timeout);
+    });
   }
 
   [[nodiscard]] Choice explain(const AllreduceOptions& options) const override {

@@ -29,13 +29,26 @@ class GroupCommunicator : public Communicator {
 
   // Lets a new operation show its data at once. An error is kept by the operation and comes back from its advance().
   [[nodiscard]] static std::unique_ptr<Operation> begun(std::unique_ptr<Operation> operation);
-  // What all ranks make together before an operation can start. Where a rank does not come in time, it is in another
-  // call from then on, and this group is at an end.
+  // What all ranks make together before an operation can start. If a rank does not come in time, it is in another call
+  // from then on, and this group has ended; so it has if a rank is lost.
   template <class Make>
   decltype(auto) together(Make&& make) {
     try {
-      return std::forward<Make>(make)();
+      return allocated(std::forward<Make>(make));
     } catch (const TimeoutError&) {
+      end_by(std::current_exception());
+      throw;
+    }
+  }
+  // What a program allocates, and may try again after a deadline.
+  template <class Make>
+  decltype(auto) allocated(Make&& make) {
+    try {
+      return std::forward<Make>(make)();
+    } catch (const PeerLostError&) {
+      end_by(std::current_exception());
+      throw;
+    } catch (const PeerFailedError&) {
       end_by(std::current_exception());
       throw;
     }

@@ -89,7 +89,7 @@ class HierarchicalCommunicator final : public GroupCommunicator {
                                                           std::chrono::milliseconds timeout) override {
     together([&] { hierarchy_->prepare(timeout); });
     group()->begin();
-    return allocate_shared_buffers(hierarchy_->memory(), sizes, timeout);
+    return allocated([&] { return allocate_shared_buffers(hierarchy_->memory(), sizes, timeout); });
   }
 
   [[nodiscard]] Choice explain(const AllreduceOptions& options) const override {

@@ -86,6 +86,30 @@ class Work {
   std::unique_ptr<GradientReducer> reducer_;
 };
 
+// After the first loss every collective that is called directly throws that loss at once: what is wrong with that, or
+// nothing.
+std::string call_after_loss(Context& context, Rank lost) {
+  std::vector<float> data(1000, 1.0F);
+  const auto until = Clock::now() + 500ms;  // peers and monitor learn of the loss meanwhile
+  for (int call = 0; Clock::now() < until; ++call) {
+    try {
+      if (call % 2 == 0) {
+        context.communicator().barrier(context.config().timeout);
+      } else {
+        const auto bytes = data.size() * sizeof data[0];
+        context.communicator().broadcast({reinterpret_cast<std::byte*>(data.data()), bytes, 0},
+                                         context.config().timeout);
+      }
+      return "call " + std::to_string(call) + " after the loss returned";
+    } catch (const PeerLostError& error) {
+      if (error.rank() != lost) return "call " + std::to_string(call) + " after the loss: " + error.what();
+    } catch (const std::exception& error) {
+      return "call " + std::to_string(call) + " after the loss, another type: " + error.what();
+    }
+  }
+  return {};
+}
+
 bool is_idle(const Orders& orders) { return orders.how == "idle" || orders.how == "hushed"; }
 
 void come_to_harm(const Orders& orders, int rank) {
@@ -113,7 +137,10 @@ bool work_until_loss(Context& context, const Orders& orders, int victim, const s
     const int lost = numbers.at(static_cast<std::size_t>(error.rank()));
     say(rank, "lost " + std::to_string(lost) + " at " + std::to_string(now_in_milliseconds()) + " waited " +
                   std::to_string(milliseconds_since(begin)) + ": " + error.what());
-    return error.rank() != context.rank();
+    if (error.rank() == context.rank()) return false;
+    const std::string complaint = call_after_loss(context, error.rank());
+    if (!complaint.empty()) say(rank, "error: process " + std::to_string(getpid()) + ": " + complaint);
+    return complaint.empty();
   } catch (const std::exception& error) {
     say(rank, "error: process " + std::to_string(getpid()) + ": " + error.what());
     return false;

@@ -114,6 +114,7 @@ class Told final : public QueuedMachine {
   [[nodiscard]] std::vector<Rank> waiting_for() const override { return {}; }
 
   bool fails = false;
+  std::optional<Rank> loses;
   bool is_done = false;
   int turns = 0;
 
@@ -121,6 +122,7 @@ class Told final : public QueuedMachine {
   bool turn() override {
     ++turns;
     if (fails) throw BackendError("told to fail");
+    if (loses) throw PeerLostError(*loses, "told to lose a rank");
     return is_done;
   }
 };
@@ -170,9 +172,35 @@ TEST_F(Turns, AnErrorStaysWithTheOperationThatMetItAndEndsWhatWaitsBehindIt) {
   EXPECT_EQ(error_of(third), "told to fail");
   EXPECT_EQ(error_of(second), "told to fail");
   EXPECT_EQ(second.turns + third.turns, 0);
-  EXPECT_THROW(Told(group_, queue_), UsageError);
+  EXPECT_THROW(Told(group_, queue_), BackendError);
   EXPECT_FALSE(of_other_memory_of_the_group.advance());
   EXPECT_EQ(group_->pending.size(), 1U);
+}
+
+// On any memory of the group: its first failure, whatever failed after it.
+TEST_F(Turns, OperationsThatBeginAfterAPeerWasLostThrowThatLoss) {
+  const auto lost_rank_of_next = [&](TurnQueue& queue) {
+    try {
+      const Told next(group_, queue);
+    } catch (const PeerLostError& error) {
+      return error.rank();
+    } catch (const UsageError&) {
+      return -2;
+    }
+    return -1;
+  };
+  auto first = std::make_unique<Told>(group_, queue_);
+  auto second = std::make_unique<Told>(group_, other_queue_);
+  first->loses = 3;
+  EXPECT_THROW((void)first->advance(), PeerLostError);
+  second->loses = 1;
+  EXPECT_THROW((void)second->advance(), PeerLostError);
+  EXPECT_EQ(lost_rank_of_next(queue_), 3);
+  EXPECT_EQ(lost_rank_of_next(other_queue_), 3);
+  first.reset();
+  second.reset();
+  EXPECT_EQ(lost_rank_of_next(queue_), 3);
+  EXPECT_EQ(lost_rank_of_next(other_queue_), 3);
 }
 
 TEST(Slices, CoverTheArrayInLines) {
