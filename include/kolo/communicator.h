@@ -172,6 +172,8 @@ class Communicator {
   void barrier(std::chrono::milliseconds timeout);
   // Drives one operation: spins, then yields, then sleeps. `what` names it in the error.
   void drive(Operation& operation, std::chrono::milliseconds timeout, std::string_view what);
+  // By Context::shutdown(): from now on collectives, allocate() and drive() throw UsageError.
+  void close() noexcept { closed_ = true; }
   // From now on drive() calls `tell`, once an operation, when that has waited for so long, in words that say for whom.
   void warn_of_stalls(std::chrono::milliseconds after, std::function<void(const std::string&)> tell);
 
@@ -180,6 +182,8 @@ class Communicator {
   [[nodiscard]] std::chrono::milliseconds start_limit() const noexcept { return start_limit_; }
   // Lets the other operations in flight advance too, so that ranks may wait for theirs in different orders.
   virtual void progress() {}
+  // Throws UsageError after close(). Every start() and allocate() begins with it.
+  void require_open() const;
   // All later calls are to throw `error`.
   virtual void end_by(std::exception_ptr /*error*/) noexcept {}
   // How often drive() looks before it yields, and how long it yields before it sleeps.
@@ -192,6 +196,7 @@ class Communicator {
   template <class Start>
   void run(const Start& start, std::chrono::milliseconds timeout, std::string_view what);
 
+  bool closed_ = false;
   std::chrono::milliseconds start_limit_ = std::chrono::milliseconds::max();
   std::chrono::milliseconds stall_warning_ = std::chrono::milliseconds::max();
   std::function<void(const std::string&)> tell_stall_;

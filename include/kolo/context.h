@@ -36,7 +36,8 @@ class Context {
   static std::vector<std::unique_ptr<Context>> create_local(const std::vector<int>& hosts, const Config& config = {});
   // After a rank was lost: the survivors of `old` as a world of their own, renumbered in the order of their old ranks.
   // Collective over old.survivors(). `old` is shut down and may be destroyed afterwards; nothing of it is used again.
-  // When another rank is lost meanwhile it throws PeerLostError: call it again. After TimeoutError it cannot be called
+  // Throws UsageError where `old` was shut down before. When another rank is lost meanwhile it throws PeerLostError:
+  // call it again. After TimeoutError it cannot be called
   // again: a rank that survives does not come (docs/faults.md).
   static std::unique_ptr<Context> create_over_survivors(Context& old, const Config& config);
   static std::unique_ptr<Context> create_over_survivors(Context& old);  // with the old configuration
@@ -51,7 +52,9 @@ class Context {
   [[nodiscard]] const Config& config() const noexcept;
 
   // Collectives as plain calls, in the same order on all ranks. Independent of the engine's. Externally synchronized.
-  [[nodiscard]] Communicator& communicator() noexcept;
+  // After shutdown() this call and those of the Communicator throw UsageError.
+  [[nodiscard]] Communicator& communicator();
+  // After shutdown() what needs the other ranks throws UsageError.
   [[nodiscard]] Engine& engine() noexcept;
   [[nodiscard]] CounterSnapshot counters() const;
   void log(LogLevel level, std::string_view line) const;
@@ -90,7 +93,9 @@ class Context {
   void wait_for_devices() { engine().wait_for_devices(); }
 
   // Ends the engine. Work still pending fails with UsageError. Completes what all ranks have listed, and waits for the
-  // devices, each for config().timeout and at most 30 s; then says goodbye, for which it has 2 s.
+  // devices, each for config().timeout and at most 30 s; then says goodbye, for which it has 2 s. Afterwards every
+  // collective throws UsageError at once; placement(), config(), counters(), log(), failure() and survivors() (what was
+  // agreed before) stay usable. Idempotent.
   void shutdown();
 
   struct Parts;

@@ -44,6 +44,8 @@ class Engine {
  public:
   virtual ~Engine() = default;
   [[nodiscard]] virtual EngineLifetime lifetime() const noexcept = 0;
+  // Whether Context::shutdown() has been called: what needs the other ranks throws UsageError. Thread-safe.
+  [[nodiscard]] virtual bool is_stopped() const noexcept = 0;
   // How many ranks it serves.
   [[nodiscard]] virtual int size() const noexcept = 0;
   // Throws UsageError at once for a name that is empty, kolo's own or already pending here, and after shutdown.

@@ -59,6 +59,7 @@ class AlgorithmicCommunicator final : public GroupCommunicator {
         chooser_(surroundings, parts.costs) {}
 
   std::unique_ptr<Operation> start(const AllreduceOptions& options) override {
+    require_usable();
     validate(options);
     Way way = chooser_.way(options);
     // Lanes are memory that all ranks make together: not from here, where ranks may be at different points of their
@@ -92,6 +93,7 @@ class AlgorithmicCommunicator final : public GroupCommunicator {
   [[nodiscard]] bool can_scatter() const noexcept override { return size() > 1; }
 
   std::unique_ptr<Operation> start_scattered(const AllreduceOptions& options, const Scattering& scattering) override {
+    require_usable();
     if (!can_scatter()) return Communicator::start_scattered(options, scattering);
     validate(options);
     if (!shared_memory()) {
@@ -106,6 +108,7 @@ class AlgorithmicCommunicator final : public GroupCommunicator {
   }
 
   std::unique_ptr<Operation> start(const BroadcastOptions& options) override {
+    require_usable();
     validate(options, size());
     if (size() == 1 || options.bytes == 0) return std::make_unique<CompleteOperation>();
     if (shared_memory()) return begun(start_lane_broadcast(group(), lanes(), options));
@@ -114,6 +117,7 @@ class AlgorithmicCommunicator final : public GroupCommunicator {
   }
 
   std::unique_ptr<Operation> start(const AllgatherOptions& options) override {
+    require_usable();
     validate(options, size(), rank());
     if (size() == 1) return allgather_alone(options);
     return begun(shared_memory() ? start_lane_allgather(group(), lanes(), options)
@@ -121,6 +125,7 @@ class AlgorithmicCommunicator final : public GroupCommunicator {
   }
 
   std::unique_ptr<Operation> start(const ReduceScatterOptions& options) override {
+    require_usable();
     validate(options, size(), rank());
     if (size() == 1) return reduce_scatter_alone(options);
     return begun(shared_memory() ? start_lane_reduce_scatter(group(), lanes(), options)
@@ -128,12 +133,14 @@ class AlgorithmicCommunicator final : public GroupCommunicator {
   }
 
   std::unique_ptr<Operation> start_barrier() override {
+    require_usable();
     if (size() == 1) return std::make_unique<CompleteOperation>();
     return begun(shared_memory() ? start_lane_barrier(group(), lanes()) : start_dissemination_barrier(network_parts()));
   }
 
   std::vector<std::unique_ptr<RegisteredBuffer>> allocate(std::span<const std::size_t> sizes,
                                                           std::chrono::milliseconds timeout) override {
+    require_usable();
     if (!shared_memory() || size() == 1) return make_private_buffers(sizes);
     group()->begin();
     return allocated([&] {

@@ -27,6 +27,11 @@ std::unique_ptr<Operation> Communicator::start_scattered(const AllreduceOptions&
       "a scattered allreduce needs ranks that reach each other's memory: all on one host, or each on one of its own");
 }
 
+void Communicator::require_open() const {
+  if (!closed_) return;
+  throw UsageError("rank " + std::to_string(rank()) + ": a collective was called after Context::shutdown()");
+}
+
 // True once complete. Looks afresh as long as something moves.
 bool Communicator::spin(Operation& operation) {
   const int spins = spin_iterations();
@@ -41,6 +46,7 @@ bool Communicator::spin(Operation& operation) {
 // for peers that are far away or late, and the longer, the later they are: what comes may ring no bell. A late peer
 // that has come is not late any more: patience begins anew.
 void Communicator::drive(Operation& operation, std::chrono::milliseconds timeout, std::string_view what) {
+  require_open();
   if (spin(operation)) return;
   const base::Deadline deadline(timeout);
   const base::Deadline patience(stall_warning_);

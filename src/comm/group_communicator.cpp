@@ -23,6 +23,11 @@ std::unique_ptr<Operation> GroupCommunicator::begun(std::unique_ptr<Operation> o
   return operation;
 }
 
+void GroupCommunicator::require_usable() const {
+  require_open();
+  if (group_->ended) std::rethrow_exception(group_->ended);
+}
+
 void GroupCommunicator::end_by(std::exception_ptr error) noexcept {
   if (!group_->ended) group_->ended = std::move(error);
 }

@@ -53,6 +53,8 @@ class GroupCommunicator : public Communicator {
       throw;
     }
   }
+  // Throws UsageError after close(), else what has ended the group.
+  void require_usable() const;
   void end_by(std::exception_ptr error) noexcept override;
   [[nodiscard]] const std::shared_ptr<collectives::Group>& group() const noexcept { return group_; }
 

@@ -47,6 +47,7 @@ class HierarchicalCommunicator final : public GroupCommunicator {
   }
 
   std::unique_ptr<Operation> start(const AllreduceOptions& options) override {
+    require_usable();
     validate(options);
     if (options.registered != nullptr) {
       static_cast<void>(direct_buffer_of(options));  // refused here and not later
@@ -61,6 +62,7 @@ class HierarchicalCommunicator final : public GroupCommunicator {
   }
 
   std::unique_ptr<Operation> start(const BroadcastOptions& options) override {
+    require_usable();
     validate(options, size());
     if (options.bytes == 0) return std::make_unique<CompleteOperation>();
     prepare();
@@ -68,18 +70,21 @@ class HierarchicalCommunicator final : public GroupCommunicator {
   }
 
   std::unique_ptr<Operation> start(const AllgatherOptions& options) override {
+    require_usable();
     validate(options, size(), rank());
     prepare();
     return begun(start_hierarchical_allgather(hierarchy_, options));
   }
 
   std::unique_ptr<Operation> start(const ReduceScatterOptions& options) override {
+    require_usable();
     validate(options, size(), rank());
     prepare();
     return begun(start_hierarchical_reduce_scatter(hierarchy_, options));
   }
 
   std::unique_ptr<Operation> start_barrier() override {
+    require_usable();
     prepare();
     return begun(start_hierarchical_barrier(hierarchy_));
   }
@@ -87,6 +92,7 @@ class HierarchicalCommunicator final : public GroupCommunicator {
   // Memory is the host's affair: this waits for its ranks only.
   std::vector<std::unique_ptr<RegisteredBuffer>> allocate(std::span<const std::size_t> sizes,
                                                           std::chrono::milliseconds timeout) override {
+    require_usable();
     together([&] { hierarchy_->prepare(timeout); });
     group()->begin();
     return allocated([&] { return allocate_shared_buffers(hierarchy_->memory(), sizes, timeout); });

@@ -37,24 +37,32 @@ class SelfCommunicator final : public Communicator {
   [[nodiscard]] Rank rank() const noexcept override { return 0; }
   [[nodiscard]] int size() const noexcept override { return 1; }
   std::unique_ptr<Operation> start(const AllreduceOptions& options) override {
+    require_open();
     validate(options);
     return allreduce_alone(options);
   }
   std::unique_ptr<Operation> start(const BroadcastOptions& options) override {
+    require_open();
     validate(options, 1);
     return std::make_unique<CompleteOperation>();
   }
   std::unique_ptr<Operation> start(const AllgatherOptions& options) override {
+    require_open();
     validate(options, 1, 0);
     return allgather_alone(options);
   }
   std::unique_ptr<Operation> start(const ReduceScatterOptions& options) override {
+    require_open();
     validate(options, 1, 0);
     return reduce_scatter_alone(options);
   }
-  std::unique_ptr<Operation> start_barrier() override { return std::make_unique<CompleteOperation>(); }
+  std::unique_ptr<Operation> start_barrier() override {
+    require_open();
+    return std::make_unique<CompleteOperation>();
+  }
   std::vector<std::unique_ptr<RegisteredBuffer>> allocate(std::span<const std::size_t> sizes,
                                                           std::chrono::milliseconds /*timeout*/) override {
+    require_open();
     return make_private_buffers(sizes);
   }
   [[nodiscard]] Choice explain(const AllreduceOptions& /*options*/) const override {

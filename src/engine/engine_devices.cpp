@@ -70,6 +70,7 @@ void EngineImpl::wait_for_devices() {
 
 std::unique_ptr<StepLauncher> EngineImpl::make_step_launcher() {
   const std::scoped_lock lock(progress_lock_);
+  if (is_stopped()) throw UsageError("a step launcher was asked for after Context::shutdown()");
   if (lane_ == nullptr) return nullptr;
   return std::make_unique<device::DeviceStepLauncher>(
       *lane_, lifetime(), [this](std::shared_ptr<void> memory, Stream user) { retire(std::move(memory), user); });

@@ -162,8 +162,8 @@ Work EngineImpl::enqueue(Submission submission) {
   std::uint64_t overtaken = 0;
   {
     const std::scoped_lock lock(queue_lock_);
+    if (stopped_) throw UsageError("'" + name + "' was submitted after Context::shutdown()");
     if (fatal_) std::rethrow_exception(fatal_);
-    if (stopped_) throw UsageError("'" + name + "' was submitted after its Context was shut down");
     if (const auto* untold = places_.first(); untold != nullptr && !submission.when_listed) {
       submission.pending.work->fail(untold->error);
       return work;
@@ -381,7 +381,7 @@ void EngineImpl::drive_round(const std::function<bool()>& done, const std::funct
 void EngineImpl::stop() noexcept {
   {
     const std::scoped_lock lock(queue_lock_);
-    if (std::exchange(stopped_, true)) return;
+    if (stopped_.exchange(true)) return;
   }
   const auto whatever_it_throws = [this](const auto& act) {
     try {

@@ -45,6 +45,7 @@ class EngineImpl final : public Engine, public Driver, public RoundHost, private
   ~EngineImpl() override;
 
   [[nodiscard]] EngineLifetime lifetime() const noexcept override { return EngineLifetime(lease_.offer()); }
+  [[nodiscard]] bool is_stopped() const noexcept override { return stopped_.load(); }
   [[nodiscard]] int size() const noexcept override { return parts_.placement.size; }
   Work submit(Request request) override;
   Work submit_internal(Request request) override;
@@ -190,7 +191,7 @@ class EngineImpl final : public Engine, public Driver, public RoundHost, private
   std::set<std::string> names_;             // pending here; guarded by queue_lock_
   std::exception_ptr fatal_;                // guarded by queue_lock_
   std::optional<Rank> lost_rank_;           // guarded by queue_lock_
-  bool stopped_ = false;                    // guarded by queue_lock_
+  std::atomic<bool> stopped_{false};        // written under queue_lock_
   RoundHistory history_;                    // guarded by queue_lock_
   FailurePlaces places_;                    // guarded by queue_lock_
   std::deque<std::string> told_;            // errors of peers that the program has had; guarded by queue_lock_

@@ -40,17 +40,15 @@ std::span<const std::byte> WorkState::result() const {
 
 bool Work::done() const noexcept { return !state_ || state_->finished(); }
 
-void Work::wait() {
-  if (state_) state_->wait();
-}
+void Work::wait() { state().wait(); }
 
-void Work::wait_for(std::chrono::milliseconds timeout) {
-  if (state_) state_->wait_for(timeout);
-}
+void Work::wait_for(std::chrono::milliseconds timeout) { state().wait_for(timeout); }
 
-std::span<const std::byte> Work::result() const {
-  if (!state_) throw UsageError("this Work belongs to no request");
-  return state_->result();
+std::span<const std::byte> Work::result() const { return state().result(); }
+
+WorkState& Work::state() const {
+  if (!state_) throw UsageError("an empty Work belongs to no request: take the one that submit() returns");
+  return *state_;
 }
 
 }  // namespace kolo

@@ -210,7 +210,16 @@ Context::~Context() {
 
 const Placement& Context::placement() const noexcept { return parts_->bootstrap->placement(); }
 const Config& Context::config() const noexcept { return parts_->config; }
-Communicator& Context::communicator() noexcept { return *parts_->communicator; }
+void Context::Parts::require_open(std::string_view what) const {
+  if (!shut_down) return;
+  throw UsageError("rank " + std::to_string(bootstrap->placement().rank) + ": " + std::string(what) +
+                   " was called after Context::shutdown()");
+}
+
+Communicator& Context::communicator() {
+  parts_->require_open("Context::communicator()");
+  return *parts_->communicator;
+}
 Engine& Context::engine() noexcept { return *parts_->engine; }
 std::exception_ptr Context::failure() const noexcept {
   try {
@@ -218,13 +227,17 @@ std::exception_ptr Context::failure() const noexcept {
   } catch (...) {
     return std::current_exception();
   }
-  return parts_->communicator->failure();
+  if (auto error = parts_->communicator->failure()) return error;
+  return parts_->shut_down ? std::make_exception_ptr(UsageError("the Context of this rank has been shut down"))
+                           : nullptr;
 }
 CounterSnapshot Context::counters() const { return parts_->counters.snapshot(); }
 void Context::log(LogLevel level, std::string_view line) const { parts_->logger.write(level, line); }
 
 void Context::shutdown() {
   if (parts_->inherited()) return;
+  parts_->shut_down = true;
+  parts_->communicator->close();
   parts_->engine->stop();
   if (parts_->watch) parts_->watch->stop();
   if (parts_->bootstrap->of_threads() || std::exchange(parts_->ended, true)) return;

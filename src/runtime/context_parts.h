@@ -26,6 +26,7 @@ struct Context::Parts {
   runtime::FindDevices find_devices = runtime::load_devices;
   std::unique_ptr<Communicator> communicator;
   std::shared_ptr<engine::EngineImpl> engine;  // shared: Works hold weak references
+  bool shut_down = false;                      // what needs the other ranks throws UsageError
   bool ended = false;                          // and MPI's end knows how
   int group = 0;                               // by which MPI's end knows it
   const pid_t process = getpid();
@@ -37,6 +38,8 @@ struct Context::Parts {
     if (watch) watch->stop();
   }
   void start();
+  // Throws UsageError after shutdown(). `what` names the call.
+  void require_open(std::string_view what) const;
   // If that is wanted and not done yet. Blocks until all ranks have come.
   void measure_costs();
 };

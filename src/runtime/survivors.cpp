@@ -51,6 +51,7 @@ std::vector<Rank> Context::survivors() {
 
 std::unique_ptr<Context> Context::create_over_survivors(Context& old, const Config& config) {
   Parts& parts = *old.parts_;
+  parts.require_open("create_over_survivors()");
   auto& monitor = monitor_of(parts);
   const auto agreement = monitor.survivors(patience(old.config()), parts.engine->lost_rank());
   parts.engine->stop();

@@ -132,7 +132,8 @@ void GradientBinding::detach() {
 void GradientBinding::on_gradient(GradientSlot& slot) {
   const std::lock_guard lock(mutex_);
   closed_ = false;
-  if (!reducer_ || lifetime_.is_over()) {  // step() says so; a later optimizer may be training the same parameters
+  if (!reducer_ || lifetime_.is_over() ||
+      engine_.is_stopped()) {  // step() says so; a later optimizer may be training the same parameters
     return;
   }
   if (!slot.parameter.grad().defined()) {  // a hook of the program's has taken it away

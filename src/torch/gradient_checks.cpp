@@ -16,7 +16,10 @@
 namespace kolo {
 
 void GradientBinding::require_context() const {
-  if (!lifetime_.is_over()) return;
+  if (!lifetime_.is_over()) {
+    if (engine_.is_stopped()) throw UsageError("DistributedOptimizer was used after Context::shutdown()");
+    return;
+  }
   throw UsageError(
       "the Context of this DistributedOptimizer has been destroyed, or is that of the process that this one was forked "
       "from: keep it for as long as the optimizer, and train where it was made");

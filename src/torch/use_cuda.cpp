@@ -37,6 +37,7 @@ void use(const c10::Device& device) {
 }  // namespace
 
 c10::Device use_cuda(Context& context) {
+  static_cast<void>(context.communicator());  // after shutdown() it throws, before anything is loaded
   const Placement& placement = context.placement();
   GpuClaim claim;
   int gpu = 0;

@@ -136,6 +136,7 @@ class FakeReducer final : public GradientReducer {
 class FakeEngine final : public Engine {
  public:
   EngineLifetime lifetime() const noexcept override { return EngineLifetime(alive); }
+  bool is_stopped() const noexcept override { return stopped; }
   int size() const noexcept override { return 1; }
   Work submit(Request request) override { throw UsageError("the fake engine has no named requests: " + request.name); }
   Work submit_internal(Request request) override { return submit(std::move(request)); }
@@ -158,6 +159,7 @@ class FakeEngine final : public Engine {
 
   std::shared_ptr<FakeLog> log = std::make_shared<FakeLog>();
   FakeReducer* last = nullptr;
+  bool stopped = false;
   std::shared_ptr<const int> alive = std::make_shared<int>(0);
 };
 

@@ -341,5 +341,40 @@ TEST(Order, AnOptimizerThatOutlivesItsContextSaysSo) {
   }
 }
 
+TEST(AfterShutdown, EveryCollectiveCallIsAUsageErrorAndBackwardGoesOn) {
+  for (const int ranks : {1, 2}) {
+    on_ranks(ranks, [](Context& context) {
+      Training training(context);
+      GradScaler scaler(context);
+      const NamedTensors named{{"weight", training.weight}};
+      training.step();
+      context.communicator().barrier(std::chrono::seconds(20));
+      context.shutdown();
+      const std::vector<std::function<void()>> calls{
+          [&] { training.optimizer.step(); },
+          [&] { training.optimizer.step([&] { return training.weight.sum(); }); },
+          [&] { training.optimizer.synchronize(); },
+          [&] { training.optimizer.skip(); },
+          [&] { static_cast<void>(scaler.step(training.optimizer)); },
+          [&] { DistributedOptimizer(context, training.inner, named); },
+          [&] { verify_model(context, named); },
+          [&] { broadcast_parameters(context, named); },
+          [&] { broadcast_optimizer_state(context, *training.inner); },
+          [&] { allreduce_(context, training.weight.detach(), "after"); },
+          [&] { broadcast_(context, training.weight.detach(), "after"); },
+          [&] { static_cast<void>(allgather(context, training.weight.detach(), "after")); },
+          [&] { static_cast<void>(allreduce_metrics(context, {1.0}, "after")); },
+          [&] { static_cast<void>(use_cuda(context)); },
+      };
+      for (const bool has_gradient : {false, true}) {
+        if (has_gradient) training.backward();  // the program's own affair
+        for (std::size_t i = 0; i < calls.size(); ++i) {
+          EXPECT_THAT(error_of<UsageError>(calls[i]), HasSubstr("shutdown()")) << "call " << i;
+        }
+      }
+    });
+  }
+}
+
 }  // namespace
 }  // namespace kolo::test
