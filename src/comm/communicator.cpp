@@ -110,7 +110,7 @@ void Communicator::allreduce(const AllreduceOptions& options, std::chrono::milli
 }
 
 void Communicator::broadcast(const BroadcastOptions& options, std::chrono::milliseconds timeout) {
-  run([&] { return start(options); }, timeout, "broadcast");
+  run([&] { return start(options); }, timeout, "broadcast from root " + std::to_string(options.root));
 }
 
 void Communicator::allgather(const AllgatherOptions& options, std::chrono::milliseconds timeout) {

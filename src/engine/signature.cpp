@@ -74,6 +74,27 @@ std::string settings_beyond(std::string_view row, std::string_view other) {
   return base::join(beyond, ", ");
 }
 
+// The first of several settings, and how many more there are.
+std::string shortened(const std::string& settings) {
+  constexpr std::size_t kShown = 8;
+  const auto all = parts(settings, ", ");
+  if (all.size() <= kShown) return settings;
+  const std::vector<std::string> shown(all.begin(), all.begin() + kShown);
+  return base::join(shown, ", ") + " and " + std::to_string(all.size() - kShown) + " more";
+}
+
+// Only the settings that differ, with both ranks. Empty: they do not, but one is there several times.
+std::string settings_difference(const std::string& first, const std::string& second, const Conflict& conflict) {
+  const std::string mine = shortened(settings_beyond(first, second));
+  const std::string theirs = shortened(settings_beyond(second, first));
+  const std::string here = "on rank " + std::to_string(conflict.first_rank);
+  const std::string there = "on rank " + std::to_string(conflict.second_rank);
+  if (mine.empty() && theirs.empty()) return {};
+  if (theirs.empty()) return "settings are \"" + mine + "\" " + here + " and not " + there;
+  if (mine.empty()) return "settings are \"" + theirs + "\" " + there + " and not " + here;
+  return "settings are \"" + mine + "\" " + here + " and \"" + theirs + "\" " + there;
+}
+
 // The first difference of two tables, in words: a tensor that one side lacks, else a row that differs.
 std::string table_difference(const Conflict& conflict) {
   const auto first = parts(conflict.first.table, "\n");
@@ -81,12 +102,12 @@ std::string table_difference(const Conflict& conflict) {
   if (auto text = lacking(first, second, conflict); !text.empty()) return text;
   for (std::size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
     if (first[i] == second[i]) continue;
-    const std::string mine = i == 0 ? settings_beyond(first[i], second[i]) : std::string();
-    const std::string theirs = i == 0 ? settings_beyond(second[i], first[i]) : std::string();
-    const bool told = !mine.empty() && !theirs.empty();  // else one has the same once more
-    return (i == 0 ? "settings are \"" : "row " + std::to_string(i) + " is \"") + (told ? mine : first[i]) +
-           "\" on rank " + std::to_string(conflict.first_rank) + " and \"" + (told ? theirs : second[i]) +
-           "\" on rank " + std::to_string(conflict.second_rank);
+    if (i == 0) {
+      if (auto text = settings_difference(first[i], second[i], conflict); !text.empty()) return text;
+    }
+    return (i == 0 ? "settings are \"" : "row " + std::to_string(i) + " is \"") + first[i] + "\" on rank " +
+           std::to_string(conflict.first_rank) + " and \"" + second[i] + "\" on rank " +
+           std::to_string(conflict.second_rank);
   }
   return "tables differ";
 }

@@ -6,15 +6,14 @@
 #include "kolo/gather_texts.h"
 #include "torch/dtype.h"
 #include "torch/require_equal.h"
+#include "torch/require_root.h"
 #include "torch/torch_device.h"
 
 namespace kolo {
 
 void broadcast_parameters(Context& context, const NamedTensors& tensors, Rank root) {
-  if (root < 0 || root >= context.size()) {
-    throw UsageError("broadcast from rank " + std::to_string(root) + " of " + std::to_string(context.size()));
-  }
-  require_equal(gather_texts(context, "from rank " + std::to_string(root)), "broadcast_parameters");
+  require_root("broadcast_parameters", root, context.size());
+  require_equal(gather_texts(context, "root " + std::to_string(root)), "broadcast_parameters");
   verify_model(context, tensors);
   // The tables are equal on all ranks from here on, so that all ranks throw here or none does.
   for (const auto& [name, tensor] : tensors) {

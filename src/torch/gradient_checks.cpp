@@ -2,12 +2,10 @@
 // take.
 #include <algorithm>
 #include <iterator>
-#include <sstream>
 
 #include "kolo/error.h"
 #include "kolo/torch/fused_optimizer.h"
 #include "torch/equal_weights.h"
-#include "torch/fingerprint.h"
 #include "torch/gradient_binding.h"
 #include "torch/leftovers.h"
 #include "torch/optimizer_settings.h"
@@ -61,43 +59,19 @@ void GradientBinding::refuse_gradients_of_this_rank() {
   }
 }
 
-namespace {
-
-// Some of many tensors, in a few words that differ where the tensors do.
-class Some {
- public:
-  void add(const std::string& name) {
-    if (count_++ == 0) first_ = name;
-    all_ += name + '\n';
-  }
-  // " without a gradient of 'head.weight' and 2 more (1f0e)"; nothing for none.
-  [[nodiscard]] std::string text(const std::string& what) const {
-    if (count_ == 0) return {};
-    std::ostringstream text;
-    text << what << '\'' << first_ << '\'';
-    if (count_ > 1) text << " and " << count_ - 1 << " more (" << std::hex << (fingerprint(all_) & 0xffff) << ")";
-    return text.str();
-  }
-
- private:
-  std::string first_;
-  std::string all_;
-  std::size_t count_ = 0;
-};
-
-}  // namespace
-
+// Each tensor is a setting of its own (", "): an error then names those that differ.
 std::string GradientBinding::missing_gradients() const {
-  Some missing;
+  std::string missing;
   for (const auto& slot : slots_) {
-    if (!slot->parameter.grad().defined()) missing.add(slot->info.name);
+    if (!slot->parameter.grad().defined())
+      missing += ", after a step() without a gradient of '" + slot->info.name + "'";
   }
-  return missing.text(" without a gradient of ");
+  return missing;
 }
 
 // At parameters that require none: the optimizer in it goes on using these.
 std::string GradientBinding::gradients_left() const {
-  Some left, changed;  // zeros too
+  std::string left;
   std::size_t number = 0;
   for (const auto& group : optimizer_->param_groups()) {
     for (const auto& parameter : group.params()) {
@@ -105,10 +79,11 @@ std::string GradientBinding::gradients_left() const {
       if (parameter.requires_grad() || !parameter.grad().defined()) continue;
       const bool as_left = Leftovers::instance().state_of(parameter.grad()) == Leftovers::State::unchanged;
       const std::string* const name = names_.find(parameter);
-      (as_left ? left : changed).add(name == nullptr ? "number " + std::to_string(number) : *name);
+      left += as_left ? ", after a step() with what is left at '" : ", after a step() with what was changed at '";
+      left += (name == nullptr ? "number " + std::to_string(number) : *name) + "'";
     }
   }
-  return left.text(" with what is left at ") + changed.text(" with what was changed at ");
+  return left;
 }
 
 // Where ranks are to differ nothing is said.

@@ -7,11 +7,14 @@
 #include <torch/optim/adamw.h>
 #include <torch/optim/rmsprop.h>
 #include <torch/optim/sgd.h>
+#include <torch/serialize/input-archive.h>
 #include <torch/serialize/output-archive.h>
 
 #include <array>
 #include <charconv>
+#include <optional>
 #include <sstream>
+#include <utility>
 
 #include "kolo/torch/fused_optimizer.h"
 #include "torch/fingerprint.h"
@@ -19,12 +22,16 @@
 namespace kolo {
 namespace {
 
+std::string shortest(double value) {
+  std::array<char, 32> text{};
+  return {text.begin(), std::to_chars(text.begin(), text.end(), value).ptr};
+}
+
+// "lr=0.1"; empty where the options have none.
 std::string learning_rate_of(const torch::optim::OptimizerOptions& options) {
   try {
-    std::array<char, 32> shortest{};
-    const auto end = std::to_chars(shortest.begin(), shortest.end(), options.get_lr()).ptr;
-    return " lr=" + std::string(shortest.begin(), end);
-  } catch (const c10::Error&) {  // it has none
+    return "lr=" + shortest(options.get_lr());
+  } catch (const c10::Error&) {
     return {};
   }
 }
@@ -42,19 +49,74 @@ std::string saved(const torch::optim::OptimizerOptions& options) {
   }
 }
 
+// Without blanks: settings are told apart by ", ". Nothing for values of another kind.
+std::optional<std::string> text_of(const c10::IValue& value) {
+  if (value.isNone()) return "none";
+  if (value.isBool()) return value.toBool() ? "true" : "false";
+  if (value.isInt()) return std::to_string(value.toInt());
+  if (value.isDouble()) return shortest(value.toDouble());
+  if (value.isString()) return value.toStringRef();
+  if (!value.isTuple() && !value.isList()) return std::nullopt;
+  const auto elements = value.isTuple() ? value.toTupleRef().elements().vec() : value.toListRef().vec();
+  std::string text;
+  for (const auto& element : elements) {
+    const auto each = text_of(element);
+    if (!each) return std::nullopt;
+    text += (text.empty() ? "(" : ",") + *each;
+  }
+  return text.empty() ? "()" : text + ")";
+}
+
+// "lr=0.1", "momentum=0.9", ... from what the options write of themselves. Of a value that has no text: a hash of all.
+std::vector<std::string> options_in(const std::string& saved_options) {
+  std::istringstream bytes(saved_options);
+  torch::serialize::InputArchive archive;
+  archive.load_from(bytes);
+  std::vector<std::string> options;
+  bool all = true;
+  for (const auto& name : archive.keys()) {
+    c10::IValue value;
+    archive.read(name, value);
+    const auto text = text_of(value);
+    all = all && text.has_value();
+    if (text) options.push_back(name + "=" + *text);
+  }
+  if (!all) {
+    std::ostringstream hash;
+    hash << "hash of all options=" << std::hex << fingerprint(saved_options);
+    options.push_back(hash.str());
+  }
+  return options;
+}
+
+std::vector<std::string> options_of(const torch::optim::OptimizerOptions& options, const std::string& saved_options) {
+  if (!saved_options.empty()) {
+    try {
+      return options_in(saved_options);
+    } catch (const c10::Error&) {  // written by a type of the program's in another way
+    }
+  }
+  std::string rate = learning_rate_of(options);
+  return rate.empty() ? std::vector<std::string>{} : std::vector{std::move(rate)};
+}
+
 }  // namespace
 
 std::string settings_of(const torch::optim::Optimizer& optimizer) {
-  std::ostringstream out;
-  out << c10::demangle(typeid(optimizer).name());
-  for (const auto& group : optimizer.param_groups()) {
-    out << ',';
-    if (!group.has_options()) continue;
-    out << learning_rate_of(group.options());
-    const std::string options = saved(group.options());
-    if (!options.empty()) out << " options=" << std::hex << fingerprint(options) << std::dec;
+  const auto& groups = optimizer.param_groups();
+  std::string text = c10::demangle(typeid(optimizer).name());
+  if (groups.size() != 1) text += ", " + std::to_string(groups.size()) + " parameter groups";
+  std::string before;  // saved options of the last group, which are often those of the next
+  std::vector<std::string> options;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    if (!groups[i].has_options()) continue;
+    std::string bytes = saved(groups[i].options());
+    if (bytes.empty() || bytes != before) options = options_of(groups[i].options(), bytes);
+    before = std::move(bytes);
+    const std::string prefix = groups.size() == 1 ? ", " : ", group " + std::to_string(i) + " ";
+    for (const auto& option : options) text += prefix + option;
   }
-  return out.str();
+  return text;
 }
 
 KeptState kept_by(const torch::optim::Optimizer& optimizer, const at::Tensor& parameter) {
@@ -98,7 +160,8 @@ KeptState kept_by(const torch::optim::Optimizer& optimizer, const at::Tensor& pa
 std::string learning_rates_of(const torch::optim::Optimizer& optimizer) {
   std::string rates;
   for (const auto& group : optimizer.param_groups()) {
-    if (group.has_options()) rates += learning_rate_of(group.options());
+    const std::string rate = group.has_options() ? learning_rate_of(group.options()) : std::string();
+    if (!rate.empty()) rates += " " + rate;
   }
   return rates;
 }

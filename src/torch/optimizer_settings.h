@@ -7,8 +7,9 @@
 
 namespace kolo {
 
-// What of an optimizer must be equal on all ranks, on one line: its type, and of each group the learning rate and a
-// hash of all options. What a type of options does not offer (get_lr, serialize) is left out.
+// What of an optimizer must be equal on all ranks, on one line, with ", " between settings: its type and all options,
+// "torch::optim::SGD, lr=0.1, momentum=0.9, ...". With several groups: "..., 2 parameter groups, group 0 lr=0.1, ...".
+// Options that a type cannot serialize are left out, apart from a learning rate.
 [[nodiscard]] std::string settings_of(const torch::optim::Optimizer& optimizer);
 // What it keeps for this parameter: defined tensors, and its number of steps, where that is none of them. Nothing of
 // LBFGS, nor of optimizers that are neither LibTorch's nor kolo's.

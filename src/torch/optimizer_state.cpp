@@ -1,4 +1,5 @@
 // An optimizer travels as torch saves it: no weights in it, but everything else, whatever its type.
+#include <c10/util/Type.h>
 #include <torch/serialize.h>
 
 #include <sstream>
@@ -7,6 +8,7 @@
 #include "kolo/gather_texts.h"
 #include "kolo/torch/broadcast.h"
 #include "torch/require_equal.h"
+#include "torch/require_root.h"
 
 namespace kolo {
 namespace {
@@ -72,7 +74,7 @@ std::string shape_of(const torch::optim::Optimizer& optimizer) {
   for (const auto& group : optimizer.param_groups()) {
     text += " " + std::to_string(group.params().size());
   }
-  return text + " parameters, " + typeid(optimizer).name();
+  return text + " parameters, " + c10::demangle(typeid(optimizer).name());
 }
 
 // What fails on one rank is thrown on all of them.
@@ -103,13 +105,11 @@ void broadcast_bytes(Context& context, void* data, std::size_t bytes, Rank root)
 }  // namespace
 
 void broadcast_optimizer_state(Context& context, torch::optim::Optimizer& optimizer, Rank root) {
-  if (root < 0 || root >= context.size()) {
-    throw UsageError("broadcast from rank " + std::to_string(root) + " of " + std::to_string(context.size()));
-  }
-  require_equal(gather_texts(context, shape_of(optimizer) + ", from rank " + std::to_string(root)),
+  require_root("broadcast_optimizer_state", root, context.size());
+  require_equal(gather_texts(context, shape_of(optimizer) + ", root " + std::to_string(root)),
                 "broadcast_optimizer_state");
   std::string bytes;
-  share_failures(context, "save the optimizer's state", [&] {
+  share_failures(context, "save the root's optimizer state", [&] {
     if (context.rank() == root) bytes = saved(optimizer);
   });
   std::uint64_t size = bytes.size();
@@ -118,7 +118,7 @@ void broadcast_optimizer_state(Context& context, torch::optim::Optimizer& optimi
   broadcast_bytes(context, bytes.data(), bytes.size(), root);
   std::optional<Kept> before;
   try {
-    share_failures(context, "load the optimizer state of rank " + std::to_string(root), [&] {
+    share_failures(context, "load the optimizer state of root " + std::to_string(root), [&] {
       if (context.rank() == root) return;
       before.emplace(optimizer);
       load(optimizer, bytes);

@@ -217,9 +217,36 @@ TEST(Roots, AreComparedByBroadcasts) {
     const NamedTensors named{{"weight", training.weight}};
     const Rank root = context.rank() == 2 ? 1 : 0;
     const auto told = error_of<MismatchError>([&] { broadcast_parameters(context, named, root); });
-    EXPECT_THAT(told, HasSubstr("rank 0 has from rank 0, rank 2 has from rank 1"));
+    EXPECT_THAT(told, HasSubstr("broadcast_parameters: rank 0 has root 0, rank 2 has root 1"));
     EXPECT_THAT(error_of<MismatchError>([&] { broadcast_optimizer_state(context, *training.inner, root); }),
-                HasSubstr("from rank 1"));
+                HasSubstr("torch::optim::SGD, root 1"));
+    at::Tensor tensor = torch::ones({4});
+    EXPECT_THAT(error_of<MismatchError>([&] { broadcast_(context, tensor, "named", root); }),
+                HasSubstr("root 0 on rank 0, 1 on rank 2"));
+  });
+}
+
+TEST(Roots, OutsideTheWorldAreUsageErrorsOfEveryBroadcast) {
+  on_ranks(2, [](Context& context) {
+    Training training(context);
+    at::Tensor tensor = torch::ones({4});
+    for (const Rank root : {-1, 2}) {
+      BroadcastOptions direct;
+      direct.data = static_cast<std::byte*>(tensor.mutable_data_ptr());
+      direct.bytes = tensor.nbytes();
+      direct.root = root;
+      const std::vector<std::function<void()>> calls{
+          [&] {
+            broadcast_parameters(context, NamedTensors{{"weight", training.weight}}, root);
+          },
+          [&] { broadcast_optimizer_state(context, *training.inner, root); },
+          [&] { broadcast_(context, tensor, "named", root); },
+          [&] { context.communicator().broadcast(direct, std::chrono::seconds(20)); },
+      };
+      for (const auto& call : calls) {
+        EXPECT_THAT(error_of<UsageError>(call), HasSubstr("root " + std::to_string(root)));
+      }
+    }
   });
 }
 
@@ -238,7 +265,48 @@ TEST(StepsApart, AreFoundWhereARankHasGradientsThatOthersLack) {
     step(true, true);
     step(context.rank() == 0, false);
     const auto told = error_of<MismatchError>([&] { step(true, true); });
-    EXPECT_THAT(told, HasSubstr("without a gradient of 'rare'"));
+    EXPECT_THAT(told, HasSubstr("\"after a step() without a gradient of 'rare'\" on rank 0 and not on rank 1"));
+  });
+}
+
+// A hash would tell nobody which.
+TEST(StepsApart, NameTheGradientThatOneRankLacksAmongManyThatAllLack) {
+  on_ranks(2, [](Context& context) {
+    std::vector<at::Tensor> weights;
+    NamedTensors named;
+    for (int i = 0; i < 20; ++i) {
+      weights.push_back(torch::ones({4}).requires_grad_(true));
+      named.emplace_back("w" + std::to_string(i), weights.back());
+    }
+    auto sgd = std::make_shared<torch::optim::SGD>(weights, torch::optim::SGDOptions(0.125));
+    DistributedOptimizer optimizer(context, sgd, named);
+    const auto step = [&](int used) {
+      (weights[0] + weights[static_cast<std::size_t>(used)]).sum().backward();
+      optimizer.step();
+    };
+    step(19);
+    if (context.rank() == 1) optimizer.zero_grad();
+    step(0);
+    const auto told = error_of<MismatchError>([&] { step(0); });
+    EXPECT_THAT(told, HasSubstr("settings are \"after a step() without a gradient of 'w19'\" on rank 1 and not on rank "
+                                "0"));
+  });
+}
+
+TEST(OptimizerOptions, ThatDifferAreNamedWithTheirGroupAndBothValues) {
+  on_ranks(3, [](Context& context) {
+    const at::Tensor first = torch::ones({4}).requires_grad_(true), second = torch::ones({4}).requires_grad_(true);
+    torch::optim::AdamOptions odd(0.125);
+    if (context.rank() == 2) odd.betas({0.9, 0.99});
+    std::vector<torch::optim::OptimizerParamGroup> groups;
+    groups.emplace_back(std::vector<at::Tensor>{first});
+    groups.emplace_back(std::vector<at::Tensor>{second}, std::make_unique<torch::optim::AdamOptions>(odd));
+    auto adam = std::make_shared<torch::optim::Adam>(groups, torch::optim::AdamOptions(0.125));
+    DistributedOptimizer optimizer(context, adam, NamedTensors{{"first", first}, {"second", second}});
+    (first + second).sum().backward();
+    EXPECT_THAT(error_of<MismatchError>([&] { optimizer.step(); }),
+                HasSubstr("settings are \"group 1 betas=(0.9,0.999)\" on rank 0 and \"group 1 betas=(0.9,0.99)\" on "
+                          "rank 2"));
   });
 }
 

@@ -135,11 +135,19 @@ TEST(Options, OfTheOptimizerItselfToo) {
   for_every_odd_rank(quick(), [&](Context& context, const Roles& roles) {
     const at::Tensor weight = torch::ones({4}).set_requires_grad(true);
     const auto usual = torch::optim::SGDOptions(0.1).momentum(0.9);
-    for (const auto& odd : {torch::optim::SGDOptions(0.2).momentum(0.9), torch::optim::SGDOptions(0.1)}) {
+    struct Odd {
+      torch::optim::SGDOptions options;
+      std::string usual_text, odd_text;
+    };
+    for (const auto& [odd, usual_text, odd_text] :
+         {Odd{torch::optim::SGDOptions(0.2).momentum(0.9), "lr=0.1", "lr=0.2"},
+          Odd{torch::optim::SGDOptions(0.1), "momentum=0.9", "momentum=0"},
+          Odd{torch::optim::SGDOptions(0.1).momentum(0.9).nesterov(true), "nesterov=false", "nesterov=true"}}) {
       const auto sgd = std::make_shared<torch::optim::SGD>(std::vector<at::Tensor>{weight}, roles.is_odd ? odd : usual);
       DistributedOptimizer wrapped(context, sgd, NamedTensors{{"w", weight}});
       weight.sum().backward();
-      expect_error<MismatchError>([&] { wrapped.step(); }, {"settings are \"lr=0.", rank_text(roles.odd)});
+      expect_error<MismatchError>([&] { wrapped.step(); }, {"settings are \"", "\"" + usual_text + "\" on rank ",
+                                                            "\"" + odd_text + "\" on " + rank_text(roles.odd)});
       EXPECT_TRUE(weight.eq(1).all().item<bool>());
     }
     Training(context).expect_clean_step();
@@ -197,7 +205,11 @@ TEST(Options, OfAGroupThatIsAddedLaterToo) {
                                           std::make_unique<torch::optim::SGDOptions>(roles.is_odd ? 0.5 : 0.1)),
         {{"added", added}});
     training.without_a_change([&] {
-      expect_error<MismatchError>([&] { training.step({0, 1, 2}); }, {"lr=0.5 ", rank_text(roles.odd)});
+      expect_error<MismatchError>(
+          [&] {
+            training.step({0, 1, 2});
+          },
+          {"\"group 1 lr=0.5\" on " + rank_text(roles.odd), "\"group 1 lr=0.1\" on "});
     });
   });
 }

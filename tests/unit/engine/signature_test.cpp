@@ -98,5 +98,24 @@ TEST(Signature, TableDifferencesNameTheTensor) {
   EXPECT_THAT(describe("gradients/0", conflict), HasSubstr("strides [2]"));
 }
 
+std::string settings_difference(const std::string& first, const std::string& second) {
+  Conflict conflict{{}, 0, {}, 2};
+  conflict.first.table = table_text({}, {.settings = first});
+  conflict.second.table = table_text({}, {.settings = second});
+  return describe("gradients/0", conflict);
+}
+
+TEST(Signature, SettingsDifferencesNameOnlyWhatDiffers) {
+  EXPECT_EQ(settings_difference("lr=1, momentum=0.9", "lr=1, momentum=0.8"),
+            "ranks disagree on 'gradients/0': settings are \"momentum=0.9\" on rank 0 and \"momentum=0.8\" on rank 2");
+  EXPECT_THAT(settings_difference("lr=1, a, b", "lr=1, a"),
+              HasSubstr("settings are \"b\" on rank 0 and not on rank 2"));
+  EXPECT_THAT(settings_difference("lr=1", "lr=1, a"), HasSubstr("settings are \"a\" on rank 2 and not on rank 0"));
+  EXPECT_THAT(settings_difference("a", "a, a"), HasSubstr("a\" on rank 0"));  // the same once more
+  std::string many = "lr=1";
+  for (int i = 0; i < 20; ++i) many += ", missing " + std::to_string(i);
+  EXPECT_THAT(settings_difference(many, "lr=1"), HasSubstr("missing 7 and 12 more\" on rank 0 and not on rank 2"));
+}
+
 }  // namespace
 }  // namespace kolo::engine

@@ -2,7 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/optim/adagrad.h>
+#include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
+#include <torch/optim/lbfgs.h>
+#include <torch/optim/rmsprop.h>
 #include <torch/optim/sgd.h>
 #include <torch/types.h>
 
@@ -19,10 +23,35 @@ std::string settings(const Options& options) {
   return settings_of(Optimizer({torch::ones({2})}, options));
 }
 
-TEST(OptimizerSettings, AreEqualForTheSameAndSayWhatIsRead) {
-  const auto options = SGDOptions(0.25).momentum(0.9);
-  EXPECT_EQ(settings(options), settings(options));
-  EXPECT_THAT(settings(options), HasSubstr("torch::optim::SGD, lr=0.25 options="));
+// Of a line of settings, those behind the type.
+std::vector<std::string> options_in(const std::string& line) {
+  std::vector<std::string> options;
+  for (std::size_t at = line.find(", "); at != std::string::npos;) {
+    const std::size_t end = line.find(", ", at + 2);
+    options.push_back(line.substr(at + 2, end == std::string::npos ? end : end - at - 2));
+    at = end;
+  }
+  return options;
+}
+
+TEST(OptimizerSettings, NameEveryOptionAndItsValue) {
+  using testing::UnorderedElementsAre;
+  using namespace torch::optim;
+  EXPECT_THAT(settings(SGDOptions(0.25).momentum(0.9)), testing::StartsWith("torch::optim::SGD, "));
+  EXPECT_THAT(options_in(settings(SGDOptions(0.25).momentum(0.9).weight_decay(1e-4))),
+              UnorderedElementsAre("lr=0.25", "momentum=0.9", "dampening=0", "weight_decay=1e-04", "nesterov=false"));
+  EXPECT_THAT(options_in(settings<Adam>(AdamOptions(0.1).betas({0.8, 0.99}).amsgrad(true))),
+              UnorderedElementsAre("lr=0.1", "betas=(0.8,0.99)", "eps=1e-08", "weight_decay=0", "amsgrad=true"));
+  EXPECT_THAT(options_in(settings<AdamW>(AdamWOptions(0.1).eps(1e-6))),
+              UnorderedElementsAre("lr=0.1", "betas=(0.9,0.999)", "eps=1e-06", "weight_decay=0.01", "amsgrad=false"));
+  EXPECT_THAT(
+      options_in(settings<Adagrad>(AdagradOptions(0.1).lr_decay(0.5))),
+      UnorderedElementsAre("lr=0.1", "lr_decay=0.5", "weight_decay=0", "initial_accumulator_value=0", "eps=1e-10"));
+  EXPECT_THAT(
+      options_in(settings<RMSprop>(RMSpropOptions(0.1).centered(true))),
+      UnorderedElementsAre("lr=0.1", "alpha=0.99", "eps=1e-08", "weight_decay=0", "momentum=0", "centered=true"));
+  EXPECT_THAT(options_in(settings<LBFGS>(LBFGSOptions(1).max_iter(7).line_search_fn("strong_wolfe"))),
+              testing::IsSupersetOf({"lr=1", "max_iter=7", "history_size=100", "line_search_fn=strong_wolfe"}));
 }
 
 TEST(OptimizerSettings, DifferInEveryOptionAndInTheType) {
@@ -44,6 +73,15 @@ TEST(OptimizerSettings, CountEveryGroup) {
   const std::string one = settings_of(optimizer);
   optimizer.add_param_group(torch::optim::OptimizerParamGroup({torch::ones({3})}));
   EXPECT_NE(settings_of(optimizer), one);
+}
+
+TEST(OptimizerSettings, NameTheGroupWhereThereAreSeveral) {
+  torch::optim::SGD optimizer({torch::ones({2})}, SGDOptions(0.1));
+  optimizer.add_param_group(torch::optim::OptimizerParamGroup(
+      {torch::ones({3})}, std::make_unique<SGDOptions>(SGDOptions(0.2).momentum(0.5))));
+  EXPECT_THAT(options_in(settings_of(optimizer)),
+              testing::IsSupersetOf({"2 parameter groups", "group 0 lr=0.1", "group 0 momentum=0", "group 1 lr=0.2",
+                                     "group 1 momentum=0.5"}));
 }
 
 // A type of options that offers nothing to read.
