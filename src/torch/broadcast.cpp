@@ -2,23 +2,29 @@
 
 #include <c10/core/GradMode.h>
 
-#include "kolo/error.h"
-#include "kolo/gather_texts.h"
-#include "torch/dtype.h"
-#include "torch/require_equal.h"
-#include "torch/require_root.h"
+#include "torch/agree_on_call.h"
+#include "torch/tensor_check.h"
 #include "torch/torch_device.h"
 
 namespace kolo {
+namespace {
+
+// Of the first tensor that cannot be written.
+std::string first_trouble(const NamedTensors& tensors) {
+  for (const auto& [name, tensor] : tensors) {
+    const auto trouble = trouble_with(tensor, Access::write);
+    if (!trouble.empty()) return "tensor '" + name + "' " + trouble;
+  }
+  return {};
+}
+
+}  // namespace
 
 void broadcast_parameters(Context& context, const NamedTensors& tensors, Rank root) {
-  require_root("broadcast_parameters", root, context.size());
-  require_equal(gather_texts(context, "root " + std::to_string(root)), "broadcast_parameters");
+  auto refusal = trouble_with_root(context, root);
+  if (refusal.empty()) refusal = first_trouble(tensors);
+  agree_on_call(context, "broadcast_parameters", "root " + std::to_string(root), refusal);
   verify_model(context, tensors);
-  // The tables are equal on all ranks from here on, so that all ranks throw here or none does.
-  for (const auto& [name, tensor] : tensors) {
-    require_reducible(tensor, name);
-  }
   const c10::NoGradGuard no_grad;
   for (const auto& [name, tensor] : tensors) {
     const at::Tensor flat = host_form(tensor);
@@ -29,11 +35,7 @@ void broadcast_parameters(Context& context, const NamedTensors& tensors, Rank ro
     if (options.bytes > 0) {
       context.communicator().broadcast(options, context.config().timeout);
     }
-    if (flat.is_same(tensor)) {
-      tensor.unsafeGetTensorImpl()->bump_version();
-    } else {
-      tensor.copy_(flat);
-    }
+    write_back(tensor, flat);
   }
   context.engine().forget_notes();
 }

@@ -6,7 +6,7 @@
 
 namespace kolo {
 
-DType to_dtype(c10::ScalarType type, std::string_view tensor) {
+std::optional<DType> find_dtype(c10::ScalarType type) noexcept {
   switch (type) {
     case c10::ScalarType::Float:
       return DType::f32;
@@ -29,8 +29,12 @@ DType to_dtype(c10::ScalarType type, std::string_view tensor) {
     case c10::ScalarType::Bool:
       return DType::boolean;
     default:
-      break;
+      return std::nullopt;
   }
+}
+
+DType to_dtype(c10::ScalarType type, std::string_view tensor) {
+  if (const auto dtype = find_dtype(type)) return *dtype;
   throw UsageError("tensor '" + std::string(tensor) + "' has type " + c10::toString(type) +
                    ", which kolo does not reduce" + (c10::isComplexType(type) ? "; use view_as_real()" : ""));
 }

@@ -10,6 +10,7 @@
 #include "torch/gradient_allocator.h"
 #include "torch/leftovers.h"
 #include "torch/reducer_options.h"
+#include "torch/tensor_check.h"
 #include "torch/torch_device.h"
 
 namespace kolo {
@@ -224,9 +225,10 @@ void GradientBinding::follow_failure() noexcept {
 
 void GradientBinding::contribute(GradientSlot& slot) {
   const at::Tensor& gradient = slot.parameter.grad();
-  if (gradient.layout() != c10::kStrided) {
-    spoil("the gradient of '" + slot.info.name + "' is sparse; kolo reduces dense gradients only");
+  if (const auto trouble = trouble_with(gradient, Access::read); !trouble.empty()) {
+    spoil("the gradient of '" + slot.info.name + "' " + trouble);
   }
+  if (gradient._is_zerotensor()) slot.parameter.mutable_grad() = resolved(gradient);
   if (gradient.sizes() != slot.parameter.sizes()) {  // left behind by a graph that is older than the parameter's shape
     spoil("the gradient of '" + slot.info.name + "' has shape " + c10::str(gradient.sizes()) + ", the parameter has " +
           c10::str(slot.parameter.sizes()) + ": it was computed before the parameter was given another shape");

@@ -4,57 +4,83 @@
 #include <c10/core/GradMode.h>
 
 #include <cstring>
+#include <numeric>
 
-#include "kolo/error.h"
 #include "torch/dtype.h"
+#include "torch/tensor_check.h"
 #include "torch/torch_device.h"
 
 namespace kolo {
 namespace {
 
-Request request_for(const at::Tensor& dense, std::string name, RequestKind kind) {
+// What is submitted for a tensor: the tensor itself or a copy of it, or, if kolo cannot take it, a refusal, which all
+// ranks hear of.
+struct Prepared {
   Request request;
-  request.dtype = to_dtype(dense.scalar_type(), name);
+  at::Tensor dense;  // undefined: refused
+};
+
+Prepared prepare(const at::Tensor& tensor, std::string name, RequestKind kind) {
+  Prepared prepared;
+  Request& request = prepared.request;
   request.name = std::move(name);
   request.kind = kind;
+  const bool gathers = kind == RequestKind::allgather;
+  auto trouble = trouble_with(tensor, gathers ? Access::read : Access::write);
+  if (trouble.empty()) trouble = trouble_with_graph(tensor);
+  if (!trouble.empty()) {
+    request.refused = "the tensor " + trouble;
+    return prepared;
+  }
+  const c10::NoGradGuard no_grad;
+  const at::Tensor dense = host_form(!gathers ? tensor : tensor.dim() == 0 ? tensor.view({1}) : tensor.contiguous());
+  request.dtype = to_dtype(dense.scalar_type(), request.name);
   request.sizes = dense.sizes().vec();
-  // Strides of sizes of one mean nothing, and differ between tensors that are equal.
   if (!dense.is_contiguous()) request.strides = dense.strides().vec();
-  request.input = dense.const_data_ptr();
+  if (gathers) {
+    request.input = dense.const_data_ptr();
+  } else {
+    request.input = request.output = dense.mutable_data_ptr();
+  }
   request.keep = std::make_shared<at::Tensor>(dense);
-  return request;
+  prepared.dense = dense;
+  return prepared;
+}
+
+// How many rows all ranks have together: what an allgather of rows without elements does not tell.
+std::int64_t rows_of_all(Context& context, std::int64_t rows, std::string name) {
+  const auto mine = std::make_shared<const std::int64_t>(rows);
+  Request request;
+  request.name = std::move(name);
+  request.kind = RequestKind::allgather;
+  request.dtype = DType::i64;
+  request.sizes = {1};
+  request.input = mine.get();
+  request.keep = mine;
+  Work work = context.engine().submit(std::move(request));
+  work.wait();
+  std::vector<std::int64_t> all(work.result().size() / sizeof(std::int64_t));
+  std::memcpy(all.data(), work.result().data(), work.result().size());
+  return std::accumulate(all.begin(), all.end(), std::int64_t{0});
 }
 
 }  // namespace
 
 at::Tensor TensorWork::wait() {
   work_.wait();
-  const c10::NoGradGuard no_grad;
-  if (!dense_.is_same(tensor_)) {
-    tensor_.copy_(dense_);
-  } else {
-    tensor_.unsafeGetTensorImpl()->bump_version();
-  }
+  write_back(tensor_, dense_);
   return tensor_;
 }
 
 TensorWork allreduce_async(Context& context, at::Tensor tensor, std::string name, ReduceOp op) {
-  require_reducible(tensor, name);
-  const c10::NoGradGuard no_grad;
-  at::Tensor dense = host_form(tensor);
-  Request request = request_for(dense, std::move(name), RequestKind::allreduce);
+  auto [request, dense] = prepare(tensor, std::move(name), RequestKind::allreduce);
   request.op = op;
-  request.input = request.output = dense.mutable_data_ptr();
   return {context.engine().submit(std::move(request)), std::move(tensor), std::move(dense)};
 }
 
 TensorWork broadcast_async(Context& context, at::Tensor tensor, std::string name, Rank root) {
-  require_reducible(tensor, name);
-  const c10::NoGradGuard no_grad;
-  at::Tensor dense = host_form(tensor);
-  Request request = request_for(dense, std::move(name), RequestKind::broadcast);
+  auto [request, dense] = prepare(tensor, std::move(name), RequestKind::broadcast);
   request.root = root;
-  request.input = request.output = dense.mutable_data_ptr();
   return {context.engine().submit(std::move(request)), std::move(tensor), std::move(dense)};
 }
 
@@ -67,14 +93,7 @@ at::Tensor broadcast_(Context& context, at::Tensor tensor, std::string name, Ran
 }
 
 at::Tensor allgather(Context& context, const at::Tensor& tensor, std::string name) {
-  require_reducible(tensor, name);
-  if (tensor.dim() == 0) {
-    throw UsageError("tensor '" + name + "' has no dimension to gather along; use unsqueeze(0)");
-  }
-  const c10::NoGradGuard no_grad;
-  const at::Tensor dense = host_form(tensor.contiguous());
-  Request request = request_for(dense, std::move(name), RequestKind::allgather);
-  request.strides.clear();
+  auto [request, dense] = prepare(tensor, name, RequestKind::allgather);
   Work work = context.engine().submit(std::move(request));
   work.wait();
   const auto bytes = work.result();
@@ -83,7 +102,9 @@ at::Tensor allgather(Context& context, const at::Tensor& tensor, std::string nam
   for (std::size_t dim = 1; dim < sizes.size(); ++dim) {
     row *= static_cast<std::size_t>(sizes[dim]);
   }
-  sizes[0] = row == 0 ? 0 : static_cast<std::int64_t>(bytes.size() / row);
+  sizes[0] = row == 0 ? rows_of_all(context, sizes[0], std::move(name))  // on all ranks: only first sizes may differ
+                      : static_cast<std::int64_t>(bytes.size() / row);
+  const c10::NoGradGuard no_grad;
   at::Tensor gathered = at::empty(sizes, dense.options());
   if (!bytes.empty()) {
     std::memcpy(gathered.mutable_data_ptr(), bytes.data(), bytes.size());

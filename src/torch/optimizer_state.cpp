@@ -7,8 +7,7 @@
 #include "kolo/error.h"
 #include "kolo/gather_texts.h"
 #include "kolo/torch/broadcast.h"
-#include "torch/require_equal.h"
-#include "torch/require_root.h"
+#include "torch/agree_on_call.h"
 
 namespace kolo {
 namespace {
@@ -105,9 +104,8 @@ void broadcast_bytes(Context& context, void* data, std::size_t bytes, Rank root)
 }  // namespace
 
 void broadcast_optimizer_state(Context& context, torch::optim::Optimizer& optimizer, Rank root) {
-  require_root("broadcast_optimizer_state", root, context.size());
-  require_equal(gather_texts(context, shape_of(optimizer) + ", root " + std::to_string(root)),
-                "broadcast_optimizer_state");
+  agree_on_call(context, "broadcast_optimizer_state", shape_of(optimizer) + ", root " + std::to_string(root),
+                trouble_with_root(context, root));
   std::string bytes;
   share_failures(context, "save the root's optimizer state", [&] {
     if (context.rank() == root) bytes = saved(optimizer);

@@ -6,19 +6,13 @@
 #include <unordered_set>
 
 #include "kolo/error.h"
+#include "kolo/strides.h"
 #include "torch/dtype.h"
+#include "torch/tensor_check.h"
 #include "torch/torch_device.h"
 
 namespace kolo {
 namespace {
-
-std::vector<std::int64_t> contiguous_strides(c10::IntArrayRef sizes) {
-  std::vector<std::int64_t> strides(sizes.size(), 1);
-  for (std::size_t dim = sizes.size(); dim-- > 1;) {
-    strides[dim - 1] = strides[dim] * std::max<std::int64_t>(sizes[dim], 1);
-  }
-  return strides;
-}
 
 // As autograd lays gradients out: like the parameter when that is dense, else contiguous.
 std::vector<std::int64_t> gradient_strides(const at::Tensor& parameter) {
@@ -81,15 +75,8 @@ std::vector<NamedParameter> trainable_parameters(const torch::optim::Optimizer& 
 
 GradientInfo describe_gradient(const NamedParameter& parameter) {
   const at::Tensor& tensor = parameter.tensor;
-  const auto refuse = [&](const std::string& why) { throw UsageError("parameter '" + parameter.name + "' " + why); };
-  if (tensor.layout() != c10::kStrided) {
-    refuse("is sparse; kolo reduces dense gradients only");
-  }
-  if (c10::isComplexType(tensor.scalar_type())) {
-    refuse("is complex; make it real with view_as_real()");
-  }
-  if (!is_reducible(tensor.device())) {
-    refuse("is on device " + tensor.device().str() + "; kolo reduces memory of the CPU and of CUDA devices");
+  if (const auto trouble = trouble_with(tensor, Access::write); !trouble.empty()) {
+    throw UsageError("parameter '" + parameter.name + "' " + trouble);
   }
   GradientInfo info;
   info.name = parameter.name;
@@ -123,11 +110,12 @@ std::optional<c10::Device> device_of(const std::vector<NamedParameter>& paramete
 bool is_described_by(const at::Tensor& parameter, const GradientInfo& info) {
   return parameter.layout() == c10::kStrided && parameter.is_cpu() != info.on_device &&
          parameter.scalar_type() == to_scalar_type(info.dtype) && parameter.sizes() == info.sizes &&
-         (parameter.strides() == info.strides || gradient_strides(parameter) == info.strides);
+         (parameter.strides() == info.strides ||
+          canonical_strides(info.sizes, gradient_strides(parameter)) == canonical_strides(info.sizes, info.strides));
 }
 
 bool lies_as(const at::Tensor& tensor, const GradientInfo& info) {
-  if (tensor.scalar_type() != to_scalar_type(info.dtype) || tensor.sizes() != info.sizes) {
+  if (!is_plain(tensor) || tensor.scalar_type() != to_scalar_type(info.dtype) || tensor.sizes() != info.sizes) {
     return false;
   }
   for (std::size_t dim = 0; dim < info.sizes.size(); ++dim) {

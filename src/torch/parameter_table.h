@@ -39,8 +39,7 @@ enum class Unnamed { refuse, invent };  // invent: "param_group.<group>.<positio
 [[nodiscard]] std::vector<NamedParameter> trainable_parameters(const torch::optim::Optimizer& optimizer,
                                                                const ParameterNames& names, Unnamed unnamed);
 
-// Throws UsageError naming the parameter when kolo cannot reduce its gradient: sparse, complex, on another kind of
-// device.
+// Throws UsageError naming the parameter when kolo cannot reduce its gradient: see trouble_with().
 [[nodiscard]] GradientInfo describe_gradient(const NamedParameter& parameter);
 
 // The one that those not in the host's memory are on. Throws UsageError naming two that are not on the same.
@@ -48,7 +47,7 @@ enum class Unnamed { refuse, invent };  // invent: "param_group.<group>.<positio
 
 // Whether describe_gradient(tensor) would be `info`, the name apart.
 [[nodiscard]] bool is_described_by(const at::Tensor& parameter, const GradientInfo& info);
-// Whether the elements of a tensor lie in memory as `info` says; strides of dimensions of size one do not matter.
+// Whether the values of a tensor lie in memory as `info` says; strides of dimensions of size one do not matter.
 [[nodiscard]] bool lies_as(const at::Tensor& tensor, const GradientInfo& info);
 // The gradient with its elements where `info` says, and of the type that it says: itself where that holds already,
 // unless it is to be `copied`.

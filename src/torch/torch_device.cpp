@@ -2,9 +2,9 @@
 
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/Event.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
-
-#include "kolo/error.h"
 
 namespace kolo {
 
@@ -12,15 +12,26 @@ bool is_reducible(const c10::Device& device) noexcept {
   return device.is_cpu() || device.is_cuda() || device.is_privateuseone();
 }
 
-void require_reducible(const at::Tensor& tensor, const std::string& name) {
-  if (!tensor.defined() || tensor.layout() != c10::kStrided || !is_reducible(tensor.device())) {
-    throw UsageError("tensor '" + name + "' is not a dense tensor of the CPU or of a CUDA device");
-  }
+bool is_plain(const at::Tensor& tensor) { return !tensor.is_neg() && !tensor.is_conj() && !tensor._is_zerotensor(); }
+
+at::Tensor resolved(const at::Tensor& tensor) {
+  return tensor._is_zerotensor() ? tensor.clone() : tensor.resolve_conj().resolve_neg();
 }
 
 at::Tensor host_form(const at::Tensor& tensor) {
-  const at::Tensor dense = tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous();
+  const at::Tensor plain = resolved(tensor);
+  const at::Tensor dense = plain.is_non_overlapping_and_dense() ? plain : plain.contiguous();
   return dense.is_cpu() ? dense : dense.to(c10::kCPU);
+}
+
+void write_back(const at::Tensor& tensor, const at::Tensor& form) {
+  const c10::InferenceMode mode(tensor.is_inference());  // elsewhere inference tensors cannot be written
+  const c10::NoGradGuard no_grad;
+  if (form.is_same(tensor)) {
+    tensor.unsafeGetTensorImpl()->bump_version();
+  } else {
+    tensor.copy_(form);
+  }
 }
 
 c10::Stream current_stream(const c10::Device& device) {

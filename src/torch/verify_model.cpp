@@ -3,6 +3,7 @@
 
 #include "kolo/error.h"
 #include "kolo/gather_texts.h"
+#include "kolo/strides.h"
 #include "kolo/torch/broadcast.h"
 #include "torch/fingerprint.h"
 
@@ -20,9 +21,14 @@ std::string table_text(const NamedTensors& tensors) {
       text << kUndefined << '\n';
       continue;
     }
-    text << c10::toString(tensor.scalar_type()) << " sizes " << tensor.sizes();
+    text << c10::toString(tensor.scalar_type());
+    if (tensor.is_nested()) {
+      text << " nested\n";
+      continue;
+    }
+    text << " sizes " << tensor.sizes();
     if (tensor.layout() == c10::kStrided) {
-      text << " strides " << tensor.strides();
+      text << " strides " << c10::IntArrayRef(canonical_strides(tensor.sizes(), tensor.strides()));
     } else {
       text << " layout " << tensor.layout();
     }

@@ -11,3 +11,4 @@ kolo_test(training.several_optimizers TORCH SOURCES several_optimizers_test.cpp 
 kolo_test(training.checks TORCH SOURCES checks_test.cpp LABELS training torch TIMEOUT 120)
 kolo_test(training.frozen TORCH SOURCES frozen_test.cpp LABELS training torch TIMEOUT 120)
 kolo_test(training.model TORCH SOURCES model_test.cpp LABELS training torch TIMEOUT 300)
+kolo_test(training.odd_tensors TORCH SOURCES odd_tensors_test.cpp LABELS training torch TIMEOUT 300)

@@ -16,8 +16,9 @@ namespace kolo {
 void verify_model(Context& context, const NamedTensors& tensors);
 void verify_model(Context& context, const torch::nn::Module& module);
 
-// Gives every rank the root's values, in place, after verify_model. Throws UsageError on every rank for a tensor that
-// is undefined, not dense, or neither of the CPU nor of a CUDA device. Tensors of devices go through the host's memory.
+// Gives every rank the root's values, in place, after verify_model. Throws UsageError on every rank, before any value
+// changes, if a rank has a tensor that cannot be written (kolo/torch/ops.h), or a root that is no rank. Tensors that
+// require a gradient are taken in any mode. Tensors of devices go through the host's memory.
 void broadcast_parameters(Context& context, const NamedTensors& tensors, Rank root = 0);
 void broadcast_parameters(Context& context, const torch::nn::Module& module, Rank root = 0);
 

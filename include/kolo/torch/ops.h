@@ -26,7 +26,11 @@ class TensorWork {
   at::Tensor dense_;  // what was sent: the tensor itself, or a contiguous copy of it
 };
 
-// In place. Do not touch the tensor before wait() has returned. Throw UsageError for sparse and complex tensors.
+// In place. Do not touch the tensor before wait() has returned. Strides with gaps, lazy negation and inference tensors
+// are taken as they are.
+// Errors: if a rank's tensor cannot be taken, wait() throws UsageError on every rank, no tensor has changed, and the
+// name is free. Such tensors are undefined, sparse, complex, quantized, nested or without memory, have elements that
+// overlap (expand()), or require a gradient while gradient mode is on: pass detach(), or call under NoGradGuard.
 // Tensors of devices go through the host's memory: the call waits for the current stream, and the result is ready in
 // the stream that is current in wait().
 [[nodiscard]] TensorWork allreduce_async(Context& context, at::Tensor tensor, std::string name,
@@ -36,6 +40,7 @@ at::Tensor allreduce_(Context& context, at::Tensor tensor, std::string name, Red
 at::Tensor broadcast_(Context& context, at::Tensor tensor, std::string name, Rank root = 0);
 
 // All ranks' tensors one after the other along dimension 0, which may differ in size; the other dimensions must agree.
+// A scalar counts as a tensor of size [1]. Errors as above, but elements may overlap.
 [[nodiscard]] at::Tensor allgather(Context& context, const at::Tensor& tensor, std::string name);
 
 // Metrics: each value reduced over the ranks in fp64.

@@ -1,0 +1,349 @@
+// Tensors whose bytes are not their values, or that kolo cannot take: right results, or one error on every rank before
+// any value changes.
+#include <ATen/ops/_efficientzerotensor.h>
+#include <gmock/gmock.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/sgd.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <functional>
+
+#include "kolo/context.h"
+#include "kolo/error.h"
+#include "kolo/torch/torch.h"
+#include "support/local_ranks.h"
+
+namespace {
+
+using kolo::Context;
+using kolo::DistributedOptimizer;
+using kolo::NamedTensors;
+using kolo::ReduceOp;
+using kolo::test::on_ranks;
+using testing::HasSubstr;
+
+template <class Act>
+void expect_usage_error(const std::string& text, const Act& act) {
+  try {
+    act();
+    ADD_FAILURE() << "no UsageError: " << text;
+  } catch (const kolo::UsageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr(text));
+  }
+}
+
+at::Tensor inference(std::vector<std::int64_t> sizes, double value) {
+  const c10::InferenceMode guard;
+  return torch::full(sizes, value);
+}
+
+// Tensors of size [4] whose values are all `value`.
+using Make = std::function<at::Tensor(double)>;
+const std::vector<std::pair<std::string, Make>> kKinds = {
+    {"plain", [](double value) { return torch::full({4}, value); }},
+    {"negated", [](double value) { return torch::_neg_view(torch::full({4}, -value)); }},
+    {"imaginary part of a conjugate",
+     [](double value) { return torch::imag(torch::complex(torch::zeros({4}), torch::full({4}, -value)).conj()); }},
+    {"gaps",
+     [](double value) {
+       return torch::full({4, 3}, value).select(1, 1);
+     }},
+    {"negated with gaps",
+     [](double value) {
+       return torch::_neg_view(torch::full({4, 3}, -value)).select(1, 1);
+     }},
+    {"inference", [](double value) { return inference({4}, value); }},
+    {"inference with gaps",
+     [](double value) {
+       return inference({4, 3}, value).select(1, 1);
+     }},
+    {"view of a leaf",
+     [](double value) {
+       return torch::full({4}, value).requires_grad_(true).view({2, 2}).detach().view({4});
+     }},
+};
+
+// Rank 0 has a plain tensor: ranks with different kinds meet under one name.
+TEST(OddTensors, EveryKindIsReducedBroadcastAndGathered) {
+  on_ranks(2, [](Context& context) {
+    for (const auto& [kind, make] : kKinds) {
+      for (const bool on_all : {false, true}) {
+        SCOPED_TRACE(kind);
+        const auto mine = [&](double value) {
+          return on_all || context.rank() == 1 ? make(value) : torch::full({4}, value);
+        };
+        const double value = context.rank() + 1;
+        const at::Tensor reduced = mine(value);
+        EXPECT_TRUE(kolo::allreduce_(context, reduced, "x", ReduceOp::sum).is_same(reduced));
+        EXPECT_TRUE(reduced.eq(3).all().item<bool>()) << reduced;
+        for (const int root : {0, 1}) {
+          const at::Tensor sent = mine(value);
+          kolo::broadcast_(context, sent, "x", root);
+          EXPECT_TRUE(sent.eq(root + 1).all().item<bool>()) << sent;
+        }
+        const at::Tensor all = kolo::allgather(context, mine(value), "x");
+        EXPECT_TRUE(all.equal(torch::tensor({1, 1, 1, 1, 2, 2, 2, 2}, torch::kFloat))) << all;
+      }
+    }
+  });
+}
+
+TEST(OddTensors, EveryKindIsBroadcastAsAParameter) {
+  on_ranks(2, [](Context& context) {
+    for (const auto& [kind, make] : kKinds) {
+      SCOPED_TRACE(kind);
+      for (const int root : {0, 1}) {
+        const at::Tensor tensor = make(context.rank() + 1);
+        kolo::broadcast_parameters(context, NamedTensors{{"w", tensor}}, root);
+        EXPECT_TRUE(tensor.eq(root + 1).all().item<bool>()) << tensor;
+      }
+    }
+  });
+}
+
+TEST(OddTensors, LazyNegationOfOneRankIsBroadcastAsAParameter) {
+  on_ranks(2, [](Context& context) {
+    for (const int root : {0, 1}) {
+      const double value = context.rank() + 1;
+      const at::Tensor tensor =
+          context.rank() == 1 ? torch::_neg_view(torch::full({2, 4}, -value)) : torch::full({2, 4}, value);
+      kolo::broadcast_parameters(context, NamedTensors{{"w", tensor}}, root);
+      EXPECT_TRUE(tensor.eq(root + 1).all().item<bool>()) << tensor;
+    }
+  });
+}
+
+TEST(OddTensors, InferenceTensorsAreReducedInsideAndOutsideInferenceMode) {
+  on_ranks(2, [](Context& context) {
+    const at::Tensor made_inside = inference({4}, 1);
+    kolo::allreduce_(context, made_inside, "x", ReduceOp::sum);
+    EXPECT_EQ(made_inside.sum().item<float>(), 8);
+    const at::Tensor made_outside = torch::ones({4});
+    const at::Tensor gaps = torch::ones({4, 2}).select(1, 0);
+    {
+      const c10::InferenceMode guard;
+      for (const at::Tensor& tensor : {made_inside, made_outside, gaps}) {
+        kolo::allreduce_(context, tensor, "x", ReduceOp::sum);
+      }
+      EXPECT_EQ(kolo::allgather(context, made_inside, "x").sum().item<float>(), 32);
+    }
+    EXPECT_EQ(made_inside.sum().item<float>(), 16);
+    EXPECT_EQ(made_outside.sum().item<float>(), 8);
+    EXPECT_EQ(gaps.sum().item<float>(), 8);
+  });
+}
+
+// Autograd must see that a tensor which it has saved was written.
+TEST(OddTensors, VersionOfAReducedTensorGrows) {
+  on_ranks(2, [](Context& context) {
+    for (const at::Tensor& tensor : {torch::ones({4}), torch::ones({4, 2}).select(1, 0)}) {
+      const auto version = tensor._version();
+      kolo::allreduce_(context, tensor, "x");
+      EXPECT_GT(tensor._version(), version);
+    }
+  });
+}
+
+// What no rank can write, with the text that says so.
+const std::vector<std::pair<std::string, std::function<at::Tensor()>>> kRefused = {
+    {"is undefined", [] { return at::Tensor(); }},
+    {"has elements that overlap",
+     [] {
+       return torch::ones({1, 4}).expand({3, -1});
+     }},
+    {"has elements that overlap",
+     [] {
+       return torch::ones({6}).as_strided({3, 4}, {1, 1});
+     }},
+    {"is sparse",
+     [] {
+       return torch::ones({3, 4}).to_sparse();
+     }},
+    {"is complex",
+     [] {
+       return torch::ones({3, 4}, torch::kComplexFloat);
+     }},
+    {"is quantized",
+     [] {
+       return torch::quantize_per_tensor(torch::ones({3, 4}), 0.1, 0, torch::kQInt8);
+     }},
+    {"is on device meta",
+     [] {
+       return torch::empty({3, 4}, torch::device(torch::kMeta));
+     }},
+    {"is a constant zero",
+     [] {
+       return at::_efficientzerotensor({3, 4}, torch::kFloat);
+     }},
+};
+
+TEST(OddTensors, RefusedTensorOfOneRankIsAUsageErrorOnEveryRank) {
+  for (const int ranks : {1, 3}) {
+    on_ranks(ranks, [](Context& context) {
+      const std::string odd = std::to_string(context.size() - 1);
+      const auto is_odd = context.rank() == context.size() - 1;
+      for (const auto& [text, make] : kRefused) {
+        SCOPED_TRACE(text);
+        const at::Tensor plain = torch::full({3, 4}, context.rank() + 1.0);
+        const at::Tensor tensor = is_odd ? make() : plain;
+        const auto expected = "'x' was refused on rank " + odd + ": the tensor " + text;
+        expect_usage_error(expected, [&] { kolo::allreduce_(context, tensor, "x"); });
+        expect_usage_error(expected, [&] { kolo::broadcast_(context, tensor, "x"); });
+        auto work = kolo::allreduce_async(context, tensor, "x");
+        expect_usage_error(expected, [&] { work.wait(); });
+        expect_usage_error("broadcast_parameters was refused on rank " + odd + ": tensor 'w' " + text, [&] {
+          kolo::broadcast_parameters(context, NamedTensors{{"first", plain}, {"w", tensor}});
+        });
+        EXPECT_TRUE(plain.eq(context.rank() + 1).all().item<bool>()) << "it has changed";
+        kolo::allreduce_(context, plain, "x", ReduceOp::max);
+        EXPECT_TRUE(plain.eq(context.size()).all().item<bool>());
+      }
+    });
+  }
+}
+
+TEST(OddTensors, TensorInAGraphIsRefusedUnlessGradientModeIsOff) {
+  on_ranks(2, [](Context& context) {
+    const at::Tensor leaf = torch::full({4}, context.rank() + 1.0).requires_grad_(true);
+    const at::Tensor tensor = context.rank() == 1 ? leaf : leaf.detach();
+    const std::string text =
+        "'x' was refused on rank 1: the tensor requires a gradient, and kolo does not "
+        "differentiate collectives; pass detach()";
+    expect_usage_error(text, [&] { kolo::allreduce_(context, tensor, "x"); });
+    expect_usage_error(text, [&] { kolo::broadcast_(context, tensor, "x"); });
+    expect_usage_error(text, [&] { static_cast<void>(kolo::allgather(context, tensor.mul(1), "x")); });
+    EXPECT_TRUE(leaf.detach().eq(context.rank() + 1).all().item<bool>());
+    {
+      const torch::NoGradGuard no_grad;
+      EXPECT_EQ(kolo::allgather(context, tensor, "x").sum().item<float>(), 12);
+      kolo::allreduce_(context, tensor.view({2, 2}), "x", ReduceOp::sum);
+      EXPECT_TRUE(tensor.eq(3).all().item<bool>());
+    }
+    kolo::broadcast_parameters(context, NamedTensors{{"w", leaf}}, 1);
+    EXPECT_TRUE(leaf.detach().eq(3).all().item<bool>());
+    EXPECT_TRUE(leaf.requires_grad());
+  });
+}
+
+TEST(OddTensors, RootThatIsNoRankIsAUsageErrorOnEveryRank) {
+  on_ranks(2, [](Context& context) {
+    const int root = context.rank() == 1 ? 2 : 0;
+    const at::Tensor w = torch::full({4}, context.rank() + 1.0).requires_grad_(true);
+    torch::optim::SGD optimizer({w}, 0.1);
+    const std::string text = "refused on rank 1: root 2 is not a rank of a world of 2";
+    expect_usage_error(text, [&] { kolo::broadcast_(context, w.detach(), "x", root); });
+    expect_usage_error(text, [&] { kolo::broadcast_parameters(context, NamedTensors{{"w", w}}, root); });
+    expect_usage_error(text, [&] { kolo::broadcast_optimizer_state(context, optimizer, root); });
+    kolo::broadcast_parameters(context, NamedTensors{{"w", w}}, 1);
+    EXPECT_TRUE(w.detach().eq(2).all().item<bool>());
+  });
+}
+
+TEST(Allgather, ShapesWithEmptyDimensionsAreThoseOfCat) {
+  on_ranks(3, [](Context& context) {
+    const std::vector<std::vector<std::int64_t>> inner = {{0, 2}, {2, 0}, {0}, {0, 0}, {4}, {}};
+    for (const auto& rest : inner) {
+      for (const bool none : {false, true}) {
+        const auto part = [&](int rank) {
+          std::vector<std::int64_t> sizes{none ? 0 : rank + 1};
+          sizes.insert(sizes.end(), rest.begin(), rest.end());
+          return torch::full(sizes, rank);
+        };
+        const at::Tensor all = kolo::allgather(context, part(context.rank()), "g");
+        EXPECT_EQ(all.sizes(), torch::cat({part(0), part(1), part(2)}).sizes());
+      }
+    }
+    const at::Tensor uneven = kolo::allgather(context, torch::ones({context.rank() == 1 ? 2 : 0, 3}), "g");
+    EXPECT_EQ(uneven.sizes(), (std::vector<std::int64_t>{2, 3}));
+  });
+}
+
+TEST(Allgather, ScalarsMakeOneElementForEachRank) {
+  on_ranks(3, [](Context& context) {
+    const at::Tensor scalar = torch::tensor(context.rank() + 0.5F);
+    EXPECT_TRUE(kolo::allgather(context, scalar, "g").equal(torch::tensor({0.5F, 1.5F, 2.5F})));
+    EXPECT_TRUE(kolo::allgather(context, torch::_neg_view(scalar), "g").equal(torch::tensor({-0.5F, -1.5F, -2.5F})));
+    kolo::allreduce_(context, scalar, "g", ReduceOp::sum);
+    EXPECT_EQ(scalar.item<float>(), 4.5F);
+  });
+}
+
+TEST(Allgather, TensorsThatOverlapOrHaveNoMemoryAreResolved) {
+  on_ranks(2, [](Context& context) {
+    const at::Tensor row = torch::arange(3, torch::kFloat).add(context.rank()).view({1, 3});
+    const at::Tensor all = kolo::allgather(context, row.expand({2, -1}), "g");
+    EXPECT_TRUE(all.equal(torch::tensor({{0, 1, 2}, {0, 1, 2}, {1, 2, 3}, {1, 2, 3}}, torch::kFloat)));
+    const at::Tensor zeros = kolo::allgather(context, at::_efficientzerotensor({2}, torch::kFloat), "g");
+    EXPECT_TRUE(zeros.equal(torch::zeros({4})));
+  });
+}
+
+TEST(Strides, DimensionsOfSizeOneAndEmptyTensorsDoNotMatter) {
+  on_ranks(2, [](Context& context) {
+    const bool odd = context.rank() == 1;
+    torch::nn::Conv2d model(torch::nn::Conv2dOptions(8, 8, 1));
+    if (odd) model->weight.set_data(model->weight.detach().as_strided({8, 8, 1, 1}, {8, 1, 8, 8}));
+    kolo::verify_model(context, *model);
+    kolo::broadcast_parameters(context, *model);
+    auto sgd = std::make_shared<torch::optim::SGD>(model->parameters(), 0.5);
+    DistributedOptimizer optimizer(context, sgd, kolo::named_tensors(model->named_parameters()));
+    for (int step = 0; step < 3; ++step) {
+      optimizer.zero_grad();
+      (model->weight.sum() * (context.rank() + step)).backward();
+      optimizer.step();
+      EXPECT_TRUE(model->weight.grad().eq(step + 0.5).all().item<bool>()) << step;
+    }
+    const at::Tensor dense = torch::ones({20}).as_strided({1, 4, 5}, {odd ? 20 : 1, 1, 4});
+    EXPECT_TRUE(kolo::allreduce_(context, dense, "x", ReduceOp::sum).eq(2).all().item<bool>());
+    const at::Tensor empty = torch::ones({0, 3}).as_strided({0, 3}, {odd ? 1 : 3, odd ? 7 : 1});
+    kolo::allreduce_(context, empty, "x");
+    kolo::verify_model(context, NamedTensors{{"empty", empty}});
+  });
+}
+
+TEST(OddGradients, EveryKindIsReduced) {
+  on_ranks(2, [](Context& context) {
+    at::Tensor w = torch::zeros({4}).requires_grad_(true);
+    auto sgd = std::make_shared<torch::optim::SGD>(std::vector<at::Tensor>{w}, 0.5);
+    DistributedOptimizer optimizer(context, sgd, NamedTensors{{"w", w}});
+    auto kinds = kKinds;
+    kinds.emplace_back("expanded", [](double value) { return torch::full({1}, value).expand({4}); });
+    for (const auto& [kind, make] : kinds) {
+      SCOPED_TRACE(kind);
+      for (const bool on_all : {false, true}) {
+        w.mutable_grad() = on_all || context.rank() == 1 ? make(context.rank() + 1) : torch::ones({4});
+        optimizer.step();
+        EXPECT_TRUE(w.grad().eq(1.5).all().item<bool>()) << w.grad();
+        optimizer.zero_grad();
+      }
+    }
+    w.mutable_grad() = context.rank() == 1 ? at::_efficientzerotensor({4}, torch::kFloat) : torch::ones({4});
+    optimizer.step();
+    EXPECT_TRUE(w.grad().eq(0.5).all().item<bool>()) << w.grad();
+  });
+}
+
+TEST(OddGradients, RefusedParameterOfOneRankIsAUsageErrorOnEveryRank) {
+  on_ranks(2, [](Context& context) {
+    const std::vector<std::pair<std::string, std::function<at::Tensor()>>> kinds = {
+        {"is complex", [] { return torch::ones({4}, torch::kComplexFloat); }},
+        {"has elements that overlap", [] { return torch::ones({1}).expand({4}); }}};
+    for (const auto& [text, make] : kinds) {
+      at::Tensor w = (context.rank() == 1 ? make() : torch::ones({4})).detach().requires_grad_(true);
+      auto sgd = std::make_shared<torch::optim::SGD>(std::vector<at::Tensor>{w}, 0.5);
+      expect_usage_error("refused on rank 1: parameter 'w' " + text, [&] {
+        const DistributedOptimizer optimizer(context, sgd, NamedTensors{{"w", w}});
+      });
+    }
+    at::Tensor w = torch::ones({4}).requires_grad_(true);
+    auto sgd = std::make_shared<torch::optim::SGD>(std::vector<at::Tensor>{w}, 0.5);
+    DistributedOptimizer optimizer(context, sgd, NamedTensors{{"w", w}});
+    (w.sum() * (2 * context.rank())).backward();
+    optimizer.step();
+    EXPECT_TRUE(w.grad().eq(1).all().item<bool>());
+  });
+}
+
+}  // namespace
