@@ -30,7 +30,9 @@ bool same_layout(const at::Tensor& a, const at::Tensor& b) {
 // Element i of one lies where element i of the others does.
 bool is_flat(const Updated& tensors) {
   const at::Tensor& weight = tensors.weight;
-  return weight.is_non_overlapping_and_dense() && tensors.gradient.layout() == c10::kStrided &&
+  const auto plain = [](const at::Tensor& tensor) { return !tensor.defined() || is_plain(tensor); };
+  return plain(weight) && plain(tensors.gradient) && plain(tensors.first) && plain(tensors.second) &&
+         weight.is_non_overlapping_and_dense() && tensors.gradient.layout() == c10::kStrided &&
          same_layout(weight, tensors.gradient) && (!tensors.first.defined() || same_layout(weight, tensors.first)) &&
          (!tensors.second.defined() || same_layout(weight, tensors.second));
 }

@@ -346,4 +346,22 @@ TEST(OddGradients, RefusedParameterOfOneRankIsAUsageErrorOnEveryRank) {
   });
 }
 
+TEST(OddGradients, FusedSgdTakesLazilyNegatedWeightsAndGradients) {
+  on_ranks(2, [](Context& context) {
+    at::Tensor w = torch::_neg_view(torch::full({4}, -1.0)).detach().requires_grad_(true);
+    ASSERT_TRUE(w.is_neg());
+    auto sgd =
+        std::make_shared<kolo::FusedSGD>(std::vector<at::Tensor>{w}, torch::optim::SGDOptions(0.5).momentum(0.5));
+    DistributedOptimizer optimizer(context, sgd, NamedTensors{{"w", w}});
+    w.mutable_grad() = torch::_neg_view(torch::full({4}, -1.0 - context.rank()));
+    optimizer.step();
+    EXPECT_TRUE(w.detach().eq(0.25).all().item<bool>()) << w;
+    at::Tensor alone = torch::ones({4}).requires_grad_(true);
+    kolo::FusedSGD single({alone}, torch::optim::SGDOptions(0.5));
+    alone.mutable_grad() = torch::_neg_view(torch::full({4}, -1.0));
+    single.step();
+    EXPECT_TRUE(alone.detach().eq(0.5).all().item<bool>()) << alone;
+  });
+}
+
 }  // namespace
