@@ -17,6 +17,8 @@
 #include "kolo/error.h"
 #include "kolo/torch/fused_optimizer.h"
 #include "torch/overflow_vote.h"
+#include "torch/tensor_check.h"
+#include "torch/torch_device.h"
 
 namespace kolo {
 namespace {
@@ -39,12 +41,18 @@ struct Gradients {
 
 // One entry for each device and type on it, devices together.
 std::vector<Gradients> gradients_of(const torch::optim::Optimizer& optimizer) {
+  std::size_t number = 0;
   std::map<std::tuple<c10::DeviceType, c10::DeviceIndex, c10::ScalarType>, std::vector<at::Tensor>> sorted;
   for (const auto& group : optimizer.param_groups()) {
     for (const auto& parameter : group.params()) {
       const at::Tensor& gradient = parameter.grad();
+      ++number;
       if (!gradient.defined()) continue;
-      if (gradient.layout() != c10::kStrided) throw UsageError("GradScaler: a gradient is sparse");
+      auto trouble = trouble_with(gradient, Access::write);
+      if (trouble.empty() && !gradient.is_floating_point()) trouble = "has no floating-point type";
+      if (!trouble.empty()) {
+        throw UsageError("GradScaler: the gradient of parameter " + std::to_string(number) + " " + trouble);
+      }
       sorted[{gradient.device().type(), gradient.device().index(), gradient.scalar_type()}].push_back(gradient);
     }
   }
@@ -92,8 +100,13 @@ void GradScaler::unscale(torch::optim::Optimizer& optimizer, Stage& stage) const
     if (stage.overflows.empty() || stage.overflows.back().device() != device) {
       stage.overflows.push_back(at::zeros({}, options));
     }
-    at::_amp_foreach_non_finite_check_and_unscale_(tensors, stage.overflows.back(),
+    std::vector<at::Tensor> plain;
+    for (const at::Tensor& tensor : tensors) plain.push_back(tensor.is_inference() ? tensor.clone() : resolved(tensor));
+    at::_amp_foreach_non_finite_check_and_unscale_(plain, stage.overflows.back(),
                                                    at::full({}, 1.0 / state_.scale, options));
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+      if (!plain[i].is_same(tensors[i])) write_back(tensors[i], plain[i]);
+    }
   }
   stage.unscaled = true;
 }

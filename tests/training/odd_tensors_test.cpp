@@ -364,4 +364,26 @@ TEST(OddGradients, FusedSgdTakesLazilyNegatedWeightsAndGradients) {
   });
 }
 
+TEST(OddGradients, GradScalerUnscalesEveryKindAndRefusesBeforeItChangesAny) {
+  on_ranks(1, [](Context& context) {
+    for (const auto& [kind, make] : kKinds) {
+      SCOPED_TRACE(kind);
+      at::Tensor w = torch::ones({4}).requires_grad_(true);
+      torch::optim::SGD sgd({w}, 1.0);
+      kolo::GradScaler scaler(context, {.init_scale = 4});
+      w.mutable_grad() = make(8);
+      scaler.unscale_(sgd);
+      EXPECT_TRUE(w.grad().eq(2).all().item<bool>()) << w.grad();
+    }
+    at::Tensor first = torch::ones({4}).requires_grad_(true);
+    at::Tensor second = torch::ones({4}).requires_grad_(true);
+    torch::optim::SGD sgd({first, second}, 1.0);
+    kolo::GradScaler scaler(context, {.init_scale = 4});
+    first.mutable_grad() = torch::full({4}, 8.0);
+    second.mutable_grad() = torch::full({1}, 8.0).expand({4});
+    expect_usage_error("the gradient of parameter 2 has elements that overlap", [&] { scaler.unscale_(sgd); });
+    EXPECT_TRUE(first.grad().eq(8).all().item<bool>());
+  });
+}
+
 }  // namespace
