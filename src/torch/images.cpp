@@ -10,6 +10,7 @@
 #include "kolo/engine.h"
 #include "kolo/error.h"
 #include "torch/dtype.h"
+#include "torch/tensor_check.h"
 #include "torch/torch_device.h"
 
 namespace kolo {
@@ -20,9 +21,15 @@ constexpr std::int64_t kMostPixels = (std::int64_t{1} << 32) - 1;
 void require(bool holds, const char* what, const at::Tensor& found) {
   if (holds) return;
   std::ostringstream text;
-  text << "normalize_images: " << what << ", not " << found.scalar_type() << ' ' << found.sizes() << " on "
-       << found.device();
+  text << "normalize_images: " << what << ", not " << found.scalar_type();
+  if (!found.is_nested()) text << ' ' << found.sizes();
+  text << " on " << found.device();
   throw UsageError(text.str());
+}
+
+void require_usable(const at::Tensor& tensor, const char* what) {
+  const auto trouble = trouble_with(tensor, Access::read);
+  if (!trouble.empty()) throw UsageError(std::string("normalize_images: the tensor of ") + what + ' ' + trouble);
 }
 
 void check(const NormalizeOptions& options) {
@@ -41,15 +48,17 @@ void check(const NormalizeOptions& options) {
 
 void check(const at::Tensor& bytes, const at::Tensor& flips) {
   if (!bytes.defined()) throw UsageError("normalize_images: no images");
-  require(bytes.dim() == 4 && bytes.size(1) == 3 && bytes.scalar_type() == c10::kByte, "images are uint8 [n, 3, h, w]",
-          bytes);
+  require(!bytes.is_nested() && bytes.dim() == 4 && bytes.size(1) == 3 && bytes.scalar_type() == c10::kByte,
+          "images are uint8 [n, 3, h, w]", bytes);
   require(bytes.layout() == c10::kStrided && is_reducible(bytes.device()),
           "images are dense, in memory of the host or of a GPU", bytes);
+  require_usable(bytes, "images");
   require(bytes.numel() / 3 <= kMostPixels, "images have fewer than 2^32 pixels together", bytes);
   if (!flips.defined()) return;
   require((flips.scalar_type() == c10::kByte || flips.scalar_type() == c10::kBool) && flips.dim() == 1 &&
               flips.size(0) == bytes.size(0) && flips.layout() == c10::kStrided && flips.device() == bytes.device(),
           "flips are uint8 or bool, one an image, where the images are", flips);
+  require_usable(flips, "flips");
 }
 
 void launch(Engine& engine, const at::Tensor& bytes, const NormalizeOptions& options, const at::Tensor& flips,
@@ -94,10 +103,12 @@ at::Tensor normalize_images(Context& context, const at::Tensor& bytes, const Nor
   check(bytes, flips);
   const c10::NoGradGuard no_grad;
   const at::Tensor out = at::empty(bytes.sizes(), bytes.options().dtype(options.dtype), options.format);
+  const at::Tensor pixels = resolved(bytes);
+  const at::Tensor mirrored = flips.defined() ? resolved(flips) : flips;
   if (!bytes.is_cpu() && context.engine().has_kernels(bytes.device().index())) {
-    launch(context.engine(), bytes, options, flips, out);
+    launch(context.engine(), pixels, options, mirrored, out);
   } else {
-    compute(bytes, options, flips, out);
+    compute(pixels, options, mirrored, out);
   }
   return out;
 }

@@ -386,4 +386,14 @@ TEST(OddGradients, GradScalerUnscalesEveryKindAndRefusesBeforeItChangesAny) {
   });
 }
 
+TEST(OddImages, LazilyNegatedBytesAreNormalizedAsTheirValues) {
+  on_ranks(1, [](Context& context) {
+    const at::Tensor bytes = torch::randint(0, 256, {2, 3, 4, 4}, torch::kByte);
+    const at::Tensor expected = kolo::normalize_images(context, torch::_neg_view(bytes).clone());
+    EXPECT_TRUE(kolo::normalize_images(context, torch::_neg_view(bytes)).equal(expected));
+    expect_usage_error("images are dense",
+                       [&] { static_cast<void>(kolo::normalize_images(context, bytes.to_sparse())); });
+  });
+}
+
 }  // namespace
