@@ -4,6 +4,7 @@
 #include <span>
 #include <sstream>
 #include <string_view>
+#include <unordered_set>
 
 #include "base/strings.h"
 #include "kolo/strides.h"
@@ -41,8 +42,10 @@ std::vector<std::string> parts(std::string_view text, std::string_view separator
 // "tensor <name>: ..." -> the part before the last ": ", which tells rows of different tensors apart.
 std::string row_name(const std::string& row) { return row.substr(0, row.rfind(": ")); }
 
-bool has_row(const std::vector<std::string>& rows, const std::string& name) {
-  return std::any_of(rows.begin(), rows.end(), [&](const auto& row) { return row_name(row) == name; });
+std::unordered_set<std::string> row_names(const std::vector<std::string>& rows) {
+  std::unordered_set<std::string> names;
+  for (const auto& row : rows) names.insert(row_name(row));
+  return names;
 }
 
 // The first tensor that one side lacks; empty: there is none.
@@ -51,11 +54,13 @@ std::string lacking(const std::vector<std::string>& first, const std::vector<std
   const auto lacks = [](const std::string& row, Rank has, Rank without) {
     return row_name(row) + " exists on rank " + std::to_string(has) + " but not on rank " + std::to_string(without);
   };
+  const auto in_first = row_names(first);
+  const auto in_second = row_names(second);
   for (std::size_t i = 0; i < std::max(first.size(), second.size()); ++i) {
-    if (i < first.size() && !has_row(second, row_name(first[i]))) {
+    if (i < first.size() && !in_second.contains(row_name(first[i]))) {
       return lacks(first[i], conflict.first_rank, conflict.second_rank);
     }
-    if (i < second.size() && !has_row(first, row_name(second[i]))) {
+    if (i < second.size() && !in_first.contains(row_name(second[i]))) {
       return lacks(second[i], conflict.second_rank, conflict.first_rank);
     }
   }
@@ -66,10 +71,11 @@ constexpr std::string_view kSettings = "settings: ";
 
 // What of a row of settings the other one has not: "lr=0.5 options=3f".
 std::string settings_beyond(std::string_view row, std::string_view other) {
-  const auto all = parts(other.substr(kSettings.size()), ", ");
+  const auto theirs = parts(other.substr(kSettings.size()), ", ");
+  const std::unordered_set<std::string> all(theirs.begin(), theirs.end());
   std::vector<std::string> beyond;
   for (const auto& setting : parts(row.substr(kSettings.size()), ", ")) {
-    if (std::ranges::find(all, setting) == all.end()) beyond.push_back(setting);
+    if (!all.contains(setting)) beyond.push_back(setting);
   }
   return base::join(beyond, ", ");
 }

@@ -49,10 +49,9 @@ void GradientAllocator::serve(const c10::TensorImpl* parameter, std::size_t byte
                               std::shared_ptr<GradientMemory> memory) {
   forget(parameter);
   const std::lock_guard lock(lock_);
-  const bool known = std::any_of(kept_.begin(), kept_.end(), [&](const Kept& one) { return one.memory == memory; });
-  if (!known) {
-    kept_.push_back({memory, 0});
-  }
+  auto kept = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& one) { return one.memory == memory; });
+  if (kept == kept_.end()) kept = kept_.insert(kept, {.memory = memory});
+  ++kept->parameters;
   parameters_[parameter] = {.bytes = bytes, .memory = std::move(memory)};
   ++sizes_[bytes];
 }
@@ -69,6 +68,7 @@ void GradientAllocator::forget(const c10::TensorImpl* parameter) {
   }
   const auto memory = std::move(found->second.memory);
   parameters_.erase(found);
+  --std::find_if(kept_.begin(), kept_.end(), [&](const Kept& one) { return one.memory == memory; })->parameters;
   drop_unused(memory);
 }
 
@@ -143,14 +143,7 @@ bool GradientAllocator::take_back(void* block) {
 // Lets go of memory in which nothing lies and nothing will be made. Lock held.
 void GradientAllocator::drop_unused(std::shared_ptr<GradientMemory> memory) {
   const auto kept = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& one) { return one.memory == memory; });
-  if (kept == kept_.end() || kept->blocks > 0) {
-    return;
-  }
-  const bool served =
-      std::any_of(parameters_.begin(), parameters_.end(), [&](const auto& one) { return one.second.memory == memory; });
-  if (!served) {
-    kept_.erase(kept);
-  }
+  if (kept != kept_.end() && kept->blocks == 0 && kept->parameters == 0) kept_.erase(kept);
 }
 
 }  // namespace kolo

@@ -49,7 +49,8 @@ class GradientAllocator final : public c10::Allocator {
   // Kept until the last of its blocks has come back, though its reducer be gone.
   struct Kept {
     std::shared_ptr<GradientMemory> memory;
-    std::size_t blocks = 0;
+    std::size_t blocks = 0;      // of it that are in use
+    std::size_t parameters = 0;  // whose gradients are made in it
   };
 
   explicit GradientAllocator(c10::Allocator* everything_else) : rest_(everything_else) {}

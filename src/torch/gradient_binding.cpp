@@ -16,15 +16,6 @@
 namespace kolo {
 namespace {
 
-std::vector<GradientInfo> table_of(const std::vector<std::shared_ptr<GradientSlot>>& slots) {
-  std::vector<GradientInfo> table;
-  table.reserve(slots.size());
-  for (const auto& slot : slots) {
-    table.push_back(slot->info);
-  }
-  return table;
-}
-
 // Whether nothing else shares the gradient's memory, and would be reduced with it: a tensor kept by the user, the
 // gradient of another parameter.
 bool is_alone(const at::Tensor& gradient) { return gradient.use_count() == 1 && gradient.storage().use_count() == 1; }
@@ -51,7 +42,7 @@ GradientBinding::GradientBinding(Engine& engine, std::shared_ptr<torch::optim::O
   } catch (const UsageError& error) {  // the peers get it too
     reducer.refused = error.what();
   }
-  reducer_ = engine_.make_reducer(table_of(slots_), reducer);
+  reducer_ = engine_.make_reducer(table(), reducer);
   round_ = reducer_->round();
   give_launcher();
 }
@@ -118,6 +109,7 @@ void GradientBinding::detach() {
   slots_ = std::move(departed_);
   move_out();
   const Slots last = std::move(slots_);
+  by_tensor_.clear();
   for (const auto& slot : last) {
     stop_offering(*slot);
     remember_leftover(*slot);
@@ -182,13 +174,7 @@ void GradientBinding::begin_round() {
     update_error_ = nullptr;
   }
   move_out();
-  const auto parameters = trainable_parameters(*optimizer_, names_, Unnamed::invent);
-  if (!table_is(parameters)) {
-    check_devices(parameters);
-    take_table(parameters);
-    attach();
-    reducer_->change_table(table_of(slots_));
-  }
+  if (!table_is_current()) change_table();
   began_ = true;
 }
 
@@ -211,6 +197,7 @@ void GradientBinding::end_round(End end) noexcept {
     if (fused_ != nullptr) fused_->forget_early();
   }
   began_ = false;
+  table_moved_ = false;
   contributed_.clear();
   spoiled_.clear();
   round_ = reducer_->round();
@@ -246,7 +233,12 @@ void GradientBinding::contribute(GradientSlot& slot) {
     reducer_->contribute(slot.index, slot.kept.const_data_ptr(), slot.ready_stream());
   }
   slot.contributed = true;
-  slot.remember_contribution();
+  if (engine_.size() > 1) slot.remember_contribution();
+}
+
+// With one rank and no scale, nothing is reduced.
+bool GradientBinding::results_are_contributions() const {
+  return engine_.size() == 1 && options_.prescale == 1 && options_.postscale == 1 && !options_.shared_gradients;
 }
 
 // The result is another tensor's memory only where several ranks' results would be: nowhere, so that clipping it, say,
@@ -335,7 +327,8 @@ void GradientBinding::publish(const Slots& slots) {
 }
 
 bool GradientBinding::publish(GradientSlot& slot) {
-  if (!reducer_->contributed(slot.index) || !is_described_by(slot.parameter, slot.info)) return false;
+  if (!reducer_->contributed(slot.index)) return false;
+  if (table_moved_ && !is_described_by(slot.parameter, slot.info)) return false;
   slot.publish(reducer_->gradient(slot.index));
   return true;
 }
@@ -378,10 +371,7 @@ void GradientBinding::close_round(Before before) {
     reduce_newcomers();
   }
   compare_weights();
-  for (const auto& slot : departed_) {
-    GradientHook::remove(slot->parameter, slot->hook);
-  }
-  departed_.clear();
+  release_departed();
   if (compares_steps()) reducer_->note("after no step()");  // until there is one
   closed_ = true;
   if (update_error_) std::rethrow_exception(std::exchange(update_error_, nullptr));
@@ -407,87 +397,6 @@ bool GradientBinding::closed() const {
 void GradientBinding::spoil(const std::string& text) {
   spoiled_ = text;
   throw UsageError(text);
-}
-
-// --- a changed table ----------------------------------------------------------------------------------------------
-
-bool GradientBinding::table_is(const std::vector<NamedParameter>& parameters) const {
-  return std::equal(parameters.begin(), parameters.end(), slots_.begin(), slots_.end(),
-                    [](const NamedParameter& parameter, const std::shared_ptr<GradientSlot>& slot) {
-                      return parameter.tensor.is_same(slot->parameter) && is_described_by(parameter.tensor, slot->info);
-                    });
-}
-
-void GradientBinding::check_devices(const std::vector<NamedParameter>& parameters) const {
-  const auto device = device_of(parameters);
-  if (device.has_value() && device != device_) {
-    throw UsageError("parameters that require a gradient are on " + device->str() +
-                     "; when the optimizer was wrapped " +
-                     (device_.has_value() ? "they were on " + device_->str() : std::string("none of them was there")) +
-                     ": move the model first, wrap it then, with at least one that requires a gradient");
-  }
-}
-
-// Makes the slots follow the table. A tensor keeps its slot, and its hook, as long as it takes part. Returns the slots
-// whose gradients were not, or not in this form, in the old table.
-GradientBinding::Slots GradientBinding::take_table(const std::vector<NamedParameter>& parameters) {
-  std::vector<GradientInfo> table;
-  std::transform(parameters.begin(), parameters.end(), std::back_inserter(table), describe_gradient);
-  Slots known = std::move(slots_);
-  known.insert(known.end(), departed_.begin(), departed_.end());
-  Slots newcomers;
-  slots_.clear();
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const auto found = std::find_if(known.begin(), known.end(),
-                                    [&](const auto& slot) { return slot->parameter.is_same(parameters[i].tensor); });
-    std::shared_ptr<GradientSlot> slot;
-    if (found == known.end()) {
-      slot = std::make_shared<GradientSlot>(parameters[i].tensor, table[i]);
-      newcomers.push_back(slot);
-    } else {
-      slot = std::move(*found);
-      known.erase(found);
-      if (slot->index == GradientSlot::kDeparted || !is_described_by(parameters[i].tensor, slot->info)) {
-        newcomers.push_back(slot);
-      }
-      slot->info = table[i];
-    }
-    slot->index = i;
-    slots_.push_back(std::move(slot));
-  }
-  for (const auto& slot : known) {
-    slot->index = GradientSlot::kDeparted;
-    stop_offering(*slot);
-    remember_leftover(*slot);
-  }
-  departed_ = std::move(known);
-  return newcomers;
-}
-
-// Between the first contribution of a round and its end.
-std::optional<std::string> GradientBinding::first_that_joined() {
-  const auto parameters = trainable_parameters(*optimizer_, names_, Unnamed::invent);
-  const auto found = std::find_if(parameters.begin(), parameters.end(), [&](const NamedParameter& parameter) {
-    return std::none_of(slots_.begin(), slots_.end(), [&](const auto& slot) {
-      return slot->parameter.is_same(parameter.tensor) && is_described_by(parameter.tensor, slot->info);
-    });
-  });
-  return found == parameters.end() ? std::nullopt : std::optional(found->name);
-}
-
-// The round did not have them, so a second one, on all ranks, reduces them alone. The others keep what they were given.
-void GradientBinding::reduce_newcomers() {
-  const auto parameters = trainable_parameters(*optimizer_, names_, Unnamed::invent);
-  check_devices(parameters);
-  move_out();
-  const Slots newcomers = take_table(parameters);
-  attach();
-  reducer_->change_table(table_of(slots_));
-  began_ = true;
-  sweep(newcomers);
-  finish();
-  publish(newcomers);
-  end_round(End::reduced);
 }
 
 }  // namespace kolo

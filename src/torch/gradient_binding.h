@@ -25,6 +25,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "kolo/engine.h"
@@ -70,6 +71,7 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   void end_round(End end) noexcept;
   void follow_failure() noexcept;
   void contribute(GradientSlot& slot);
+  [[nodiscard]] bool results_are_contributions() const;
   [[nodiscard]] bool must_be_copied(const at::Tensor& gradient);
   void refuse_late_changes();
   void refuse_gradients_of_this_rank();
@@ -93,8 +95,12 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   bool publish(GradientSlot& slot);
   void move_out() const;
   void check_devices(const std::vector<NamedParameter>& parameters) const;
-  [[nodiscard]] bool table_is(const std::vector<NamedParameter>& parameters) const;
+  [[nodiscard]] std::vector<GradientInfo> table() const;
+  [[nodiscard]] GradientSlot* slot_of(const at::Tensor& parameter);  // null: not in the table
+  [[nodiscard]] bool table_is_current();
   Slots take_table(const std::vector<NamedParameter>& parameters);
+  Slots change_table();
+  void release_departed();
   [[nodiscard]] std::optional<std::string> first_that_joined();
   void reduce_newcomers();
   [[nodiscard]] bool must_compare_weights() const;
@@ -112,6 +118,7 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   ParameterNames names_;
   Slots slots_;     // in the reducer's order
   Slots departed_;  // left the table; their hooks are taken off when none is running
+  std::unordered_map<const at::TensorImpl*, GradientSlot*> by_tensor_;  // slots_, or empty
   std::unique_ptr<GradientReducer> reducer_;
   std::weak_ptr<StepLauncher> given_;  // to the optimizer
   std::optional<c10::Device> device_;  // of the parameters that are not in the host's memory
@@ -122,6 +129,7 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   std::uint64_t compared_ = 0;         // the generation in whose first round all ranks had the same weights
   bool failed_ = false;                // a round has, since weights were compared, which may have updated some
   std::exception_ptr update_error_;    // of an early one in this round
+  bool table_moved_ = false;           // the optimizer's parameters have changed in this round
   bool began_ = false;                 // something was contributed in this round
   std::set<const void*> contributed_;  // where, in this round: of a rank that is alone
   bool closed_ = false;

@@ -48,8 +48,7 @@ void GradientBinding::refuse_gradients_of_this_rank() {
   for (const auto& group : optimizer_->param_groups()) {
     for (const auto& parameter : group.params()) {
       if (parameter.requires_grad() || !parameter.grad().defined()) continue;
-      const auto is_it = [&](const auto& slot) { return slot->parameter.is_same(parameter); };
-      if (std::ranges::any_of(slots_, is_it) || was_reduced(parameter)) continue;
+      if (slot_of(parameter) != nullptr || was_reduced(parameter)) continue;
       if (!parameter.grad().any().item<bool>()) continue;  // zero_grad(false)
       const std::string* const name = names_.find(parameter);
       throw UsageError("parameter '" + (name == nullptr ? std::string("of no name") : *name) +
@@ -99,6 +98,7 @@ void GradientBinding::stepped(Outcome outcome) {
     const auto updated_in = current_stream(*device_);  // and gradients read there, perhaps not where they were closed
     if (updated_in != *reader_) order_streams(*reader_, updated_in);
   }
+  if (results_are_contributions()) return;  // a changed gradient that is contributed again stays what it is
   for (const auto& slot : slots_) {
     slot->remember_version();
   }

@@ -3,6 +3,7 @@
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "kolo/error.h"
@@ -31,6 +32,10 @@ NamedTensors named_tensors(const torch::OrderedDict<std::string, at::Tensor>& te
 }
 
 void ParameterNames::add(const NamedTensors& tensors) {
+  if (by_name_.empty()) {
+    by_name_.reserve(tensors.size());
+    by_tensor_.reserve(tensors.size());
+  }
   for (const auto& [name, tensor] : tensors) {
     const auto [known, fresh] = by_name_.try_emplace(name, weak(tensor));
     if (!fresh && !is_same(known->second, tensor)) {
@@ -38,26 +43,44 @@ void ParameterNames::add(const NamedTensors& tensors) {
       by_tensor_.erase(known->second._unsafe_get_target());
       known->second = weak(tensor);
     }
-    by_tensor_.try_emplace(tensor.unsafeGetTensorImpl(), name);
+    by_tensor_.try_emplace(tensor.unsafeGetTensorImpl(), &known->first);
   }
 }
 
 const std::string* ParameterNames::find(const at::Tensor& tensor) const {
   const auto found = by_tensor_.find(tensor.unsafeGetTensorImpl());
-  return found == by_tensor_.end() ? nullptr : &found->second;
+  return found == by_tensor_.end() ? nullptr : found->second;
 }
+
+namespace {
+
+// Sorting is cheaper than a set of all of them, and repetitions are rare.
+bool some_are_repeated(const std::vector<torch::optim::OptimizerParamGroup>& groups, std::size_t count) {
+  std::vector<const c10::TensorImpl*> all;
+  all.reserve(count);
+  for (const auto& group : groups) {
+    for (const at::Tensor& tensor : group.params()) all.push_back(tensor.unsafeGetTensorImpl());
+  }
+  std::ranges::sort(all);
+  return std::ranges::adjacent_find(all) != all.end();
+}
+
+}  // namespace
 
 std::vector<NamedParameter> trainable_parameters(const torch::optim::Optimizer& optimizer, const ParameterNames& names,
                                                  Unnamed unnamed) {
   std::vector<NamedParameter> result;
   std::unordered_set<c10::TensorImpl*> seen;
   const auto& groups = optimizer.param_groups();
+  std::size_t count = 0;
+  for (const auto& group : groups) count += group.params().size();
+  result.reserve(count);
+  const bool repeated = some_are_repeated(groups, count);
   for (std::size_t group = 0; group < groups.size(); ++group) {
     const auto& tensors = groups[group].params();
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-      if (!tensors[i].requires_grad() || !seen.insert(tensors[i].unsafeGetTensorImpl()).second) {
-        continue;
-      }
+      if (!tensors[i].requires_grad()) continue;
+      if (repeated && !seen.insert(tensors[i].unsafeGetTensorImpl()).second) continue;
       if (const std::string* name = names.find(tensors[i])) {
         result.push_back({*name, tensors[i]});
         continue;

@@ -28,8 +28,8 @@ class ParameterNames {
   [[nodiscard]] const std::string* find(const at::Tensor& tensor) const;
 
  private:
-  std::unordered_map<c10::TensorImpl*, std::string> by_tensor_;
   std::unordered_map<std::string, WeakTensor> by_name_;
+  std::unordered_map<c10::TensorImpl*, const std::string*> by_tensor_;  // keys of by_name_
 };
 
 enum class Unnamed { refuse, invent };  // invent: "param_group.<group>.<position>"
