@@ -133,6 +133,10 @@ void GradientBinding::on_gradient(GradientSlot& slot) {
     return;
   }
   teach_allocator(slot);
+  const bool dropped = slot.passes > 0 && slot.dropped_since_pass();
+  slot.remember_pass();
+  // One pass too few only delays the hand-over to the end of the round; one too many would be an error.
+  if (dropped && !slot.contributed) slot.passes = 0;
   if (no_sync_ > 0) {
     return;
   }
@@ -144,11 +148,15 @@ void GradientBinding::on_gradient(GradientSlot& slot) {
     return;
   }
   if (slot.contributed) {
+    const std::string between =
+        dropped ? ", and dropped or changed in between. What was handed over is reduced all the same: to leave out a "
+                  "step, call skip() on all ranks before zero_grad(). Else run"
+                : "; run";
     spoil("the gradient of '" + slot.info.name + "' (" + reducer_->name() +
-          ") was computed again after it had been handed over for reduction; run all backward passes of a step but the "
-          "last under no_sync(), or set passes_per_step to their number; those of another optimizer's loss that come "
-          "through these parameters too, as in a GAN; and call step() of the DistributedOptimizer, not of the "
-          "optimizer in it");
+          ") was computed again after it had been handed over for reduction" + between +
+          " all backward passes of a step but the last under no_sync(), or set passes_per_step to their number; those "
+          "of another optimizer's loss that come through these parameters too, as in a GAN; and call step() of the "
+          "DistributedOptimizer, not of the optimizer in it");
   }
   contribute(slot);
   reducer_->progress();

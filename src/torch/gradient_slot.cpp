@@ -159,6 +159,19 @@ bool GradientSlot::changed_since_contribution() const {
   return sample_of(grad) != handed_sample_;
 }
 
+void GradientSlot::remember_pass() {
+  const at::Tensor& grad = parameter.grad();
+  pass_grad_ = weak(grad);
+  pass_version_ = grad.is_inference() ? 0 : static_cast<std::uint32_t>(grad._version());
+}
+
+// Autograd adds a pass in place, which is one version; with create_graph it makes a new tensor instead.
+bool GradientSlot::dropped_since_pass() const {
+  const at::Tensor& grad = parameter.grad();
+  return !is_same(pass_grad_, grad) || grad.is_inference() ||
+         static_cast<std::uint32_t>(grad._version()) != pass_version_ + 1;
+}
+
 void GradientSlot::remember_version() {
   if (grad_is_result() && !parameter.grad().is_inference()) {
     version_ = static_cast<std::uint32_t>(parameter.grad()._version());

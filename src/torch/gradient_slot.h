@@ -63,6 +63,11 @@ class GradientSlot {
   // autograd's back: that is seen by some elements, of the host's memory where nobody else writes.
   void remember_contribution();
   [[nodiscard]] bool changed_since_contribution() const;
+  // A backward pass has just left param.grad() as it is.
+  void remember_pass();
+  // REQUIRES: a backward pass has just ended. Whether param.grad() lacks the passes before this one: it was reset or
+  // zeroed since remember_pass(). Also true where autograd or the program replaced or changed it in another way.
+  [[nodiscard]] bool dropped_since_pass() const;
   void remember_version();
 
  private:
@@ -79,6 +84,9 @@ class GradientSlot {
   const void* handed_memory_ = nullptr;
   std::optional<std::uint32_t> handed_version_;  // none: others count in it too
   std::uint64_t handed_sample_ = 0;
+
+  WeakTensor pass_grad_ = weak({});
+  std::uint32_t pass_version_ = 0;
 };
 
 // Takes the tensor's one hook slot and calls what was there before first.

@@ -27,7 +27,9 @@ struct DistributedOptions {
   double prescale = 1.0;
   double postscale = 1.0;
   std::size_t bucket_bytes = 0;  // 0: from Config
-  int passes_per_step = 1;       // backward passes whose gradients add up before they are reduced
+  // Backward passes whose gradients add up before they are reduced. If a gradient is dropped before the last of them
+  // (zero_grad()), its passes are counted anew.
+  int passes_per_step = 1;
   // Gradients of at least `shared_from` bytes are made in memory of kolo's, which all ranks of a host have mapped, and
   // reduced where they lie instead of in a copy. On the CPU; all ranks on one host, or each on one of its own.
   // docs/gradients.md says what else differs.
