@@ -3,6 +3,7 @@
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "kolo/error.h"
@@ -19,9 +20,6 @@ namespace {
 // Whether nothing else shares the gradient's memory, and would be reduced with it: a tensor kept by the user, the
 // gradient of another parameter.
 bool is_alone(const at::Tensor& gradient) { return gradient.use_count() == 1 && gradient.storage().use_count() == 1; }
-
-// Whether its memory is that of another tensor too. Whoever holds this very tensor is none.
-bool shares_memory(const at::Tensor& gradient) { return gradient.is_view() || gradient.storage().use_count() > 1; }
 
 }  // namespace
 
@@ -198,6 +196,7 @@ void GradientBinding::end_round(End end) noexcept {
     slot->contributed = false;
     slot->kept.reset();
     slot->in_place = false;
+    slot->held = false;
     slot->published = false;
   }
   if (end == End::given_up) {
@@ -205,7 +204,7 @@ void GradientBinding::end_round(End end) noexcept {
     if (fused_ != nullptr) fused_->forget_early();
   }
   began_ = false;
-  table_moved_ = false;
+  table_moved_ = some_are_copies_ = some_are_held_ = false;
   contributed_.clear();
   spoiled_.clear();
   round_ = reducer_->round();
@@ -241,6 +240,7 @@ void GradientBinding::contribute(GradientSlot& slot) {
     reducer_->contribute(slot.index, slot.kept.const_data_ptr(), slot.ready_stream());
   }
   slot.contributed = true;
+  some_are_copies_ = some_are_copies_ || !slot.kept.is_same(gradient);
   if (engine_.size() > 1) slot.remember_contribution();
 }
 
@@ -249,13 +249,16 @@ bool GradientBinding::results_are_contributions() const {
   return engine_.size() == 1 && options_.prescale == 1 && options_.postscale == 1 && !options_.shared_gradients;
 }
 
-// The result is another tensor's memory only where several ranks' results would be: nowhere, so that clipping it, say,
-// changes nothing else. With one rank it is what was contributed.
+// With one rank the result is what was contributed. Of two gradients that overlap one is copied, so that what changes
+// one of them, as clipping, does not change the other.
 bool GradientBinding::must_be_copied(const at::Tensor& gradient) {
-  if (engine_.size() > 1 || options_.shared_gradients) {
-    return false;
-  }
-  return shares_memory(gradient) || !contributed_.insert(gradient.const_data_ptr()).second;
+  if (!results_are_contributions() || gradient.numel() == 0) return false;
+  const auto [begin, end] = extent_of(gradient);
+  const auto next = contributed_.upper_bound(begin);
+  if (next != contributed_.end() && next->first < end) return true;
+  if (next != contributed_.begin() && std::prev(next)->second > begin) return true;
+  contributed_.emplace_hint(next, begin, end);
+  return false;
 }
 
 // In the memory of another reducer's result, which that will write to. (Such memory cannot be resized.)
@@ -298,6 +301,7 @@ void GradientBinding::update_early(std::size_t index) noexcept {
   if (update_error_) return;
   try {
     GradientSlot& slot = *slots_[index];
+    if (slot.held) return;  // a round that is sent again reads it again
     slot.published = publish(slot);
     if (slot.published) fused_->update_early(slot.parameter);
   } catch (...) {
@@ -332,12 +336,17 @@ void GradientBinding::publish(const Slots& slots) {
   for (const auto& slot : slots) {
     if (!slot->published) publish(*slot);
   }
+  if (!some_are_held_) return;
+  for (const auto& slot : slots) {  // views of one buffer count changes together
+    if (slot->held) slot->remember_version();
+  }
 }
 
 bool GradientBinding::publish(GradientSlot& slot) {
   if (!reducer_->contributed(slot.index)) return false;
   if (table_moved_ && !is_described_by(slot.parameter, slot.info)) return false;
   slot.publish(reducer_->gradient(slot.index));
+  if (slot.held && reader_.has_value()) keep_for(slot.parameter.grad(), *reader_);
   return true;
 }
 
@@ -362,11 +371,12 @@ void GradientBinding::close_round(Before before) {
   if (!spoiled_.empty()) {
     throw UsageError(spoiled_);
   }
-  refuse_late_changes();
   renew_launcher();
   begin_round();
   refuse_gradients_of_this_rank();
   sweep(slots_);
+  find_held_gradients();
+  refuse_late_changes();
   const auto joined = first_that_joined();
   if (joined) {
     reducer_->need_another_round("'" + *joined + "', which joined after the first gradient");

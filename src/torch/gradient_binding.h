@@ -4,7 +4,8 @@
 //   hook, hook, ...            each hands its gradient to the reducer, which packs it and moves full buckets on
 //   close_round()              gradients that are defined and no hook brought (accumulated under no_sync, or made by
 //                              hand) follow; then the reducer waits, while weights may be updated whose gradients are
-//                              there; then param.grad() becomes a view of the result
+//                              there; then param.grad() becomes a view of the result, or gets a copy of it where the
+//                              program holds that tensor too (held_gradients.cpp)
 //
 // A parameter table that has changed is announced before the first contribution of a round, by change_table().
 // With shared gradients, autograd makes the larger ones in memory of the reducer (GradientAllocator); what lies there,
@@ -20,12 +21,13 @@
 
 #include <cstdint>
 #include <exception>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "kolo/engine.h"
@@ -91,6 +93,9 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   [[nodiscard]] static bool is_of_another(const GradientSlot& slot, const at::Tensor& gradient);
   [[nodiscard]] static bool is_left_by_another(const GradientSlot& slot);
   static void remember_leftover(const GradientSlot& slot);
+  void find_held_gradients();
+  void refuse_overlaps();
+  [[nodiscard]] static std::pair<const std::byte*, const std::byte*> extent_of(const at::Tensor& gradient);
   void publish(const Slots& slots);
   bool publish(GradientSlot& slot);
   void move_out() const;
@@ -125,13 +130,16 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   std::optional<c10::Stream> reader_;  // there, of whoever closed the last round
   std::mutex mutex_;                   // hooks run on whichever thread calls backward()
   std::uint64_t round_ = 0;
-  std::uint64_t offered_ = 0;          // the generation whose memory gradients are made in
-  std::uint64_t compared_ = 0;         // the generation in whose first round all ranks had the same weights
-  bool failed_ = false;                // a round has, since weights were compared, which may have updated some
-  std::exception_ptr update_error_;    // of an early one in this round
-  bool table_moved_ = false;           // the optimizer's parameters have changed in this round
-  bool began_ = false;                 // something was contributed in this round
-  std::set<const void*> contributed_;  // where, in this round: of a rank that is alone
+  std::uint64_t offered_ = 0;        // the generation whose memory gradients are made in
+  std::uint64_t compared_ = 0;       // the generation in whose first round all ranks had the same weights
+  bool failed_ = false;              // a round has, since weights were compared, which may have updated some
+  std::exception_ptr update_error_;  // of an early one in this round
+  bool table_moved_ = false;         // the optimizer's parameters have changed in this round
+  bool some_are_copies_ = false;     // of what was contributed in this round: another tensor than param.grad()
+  bool some_are_held_ = false;       // of the slots
+  bool began_ = false;               // something was contributed in this round
+  // Where, in this round, from its beginning to its end: of a rank that is alone.
+  std::map<const std::byte*, const std::byte*> contributed_;
   bool closed_ = false;
   std::string spoiled_;  // why this round cannot be closed any more
   int no_sync_ = 0;

@@ -45,7 +45,9 @@ void make_private(const at::Storage& storage) { storage.set_data_ptr_noswap(copy
 }  // namespace
 
 void GradientSlot::publish(std::span<std::byte> memory) {
-  if (kept.defined() && kept.const_data_ptr() == memory.data()) {
+  if (held) {
+    publish_copy(memory);
+  } else if (is_kept(memory)) {
     if (in_place) kept.unsafeGetTensorImpl()->bump_version();  // peers have written to it
     parameter.mutable_grad() = kept;
     view_.reset();
@@ -55,6 +57,23 @@ void GradientSlot::publish(std::span<std::byte> memory) {
   }
   result_ = weak(parameter.grad());
   remember_version();
+}
+
+bool GradientSlot::is_kept(std::span<std::byte> memory) const {
+  return kept.defined() && kept.const_data_ptr() == memory.data();
+}
+
+// With one rank the result is the gradient as it is now, also where another layout of it was contributed.
+void GradientSlot::publish_copy(std::span<std::byte> memory) {
+  const at::Tensor& grad = parameter.grad();
+  if (grad.const_data_ptr() == memory.data()) {
+    if (in_place) grad.unsafeGetTensorImpl()->bump_version();
+  } else if (in_place || !is_kept(memory)) {
+    const c10::InferenceMode as_it_is(grad.is_inference());
+    const c10::NoGradGuard no_grad;
+    grad.copy_(tensor_at(memory.data(), info, parameter.device()));
+  }
+  if (!is_view(grad)) view_.reset();
 }
 
 void GradientSlot::publish_view(std::span<std::byte> memory) {
@@ -109,6 +128,20 @@ void GradientSlot::rescue_kept() noexcept {
 
 bool GradientSlot::is_view(const at::Tensor& gradient) const {
   return view_.defined() && view_.storage().unsafeGetStorageImpl() == gradient.storage().unsafeGetStorageImpl();
+}
+
+bool GradientSlot::grad_has_other_owner() const {
+  const at::Tensor& grad = parameter.grad();
+  const std::size_t known = 1 + (kept.is_same(grad) ? 1 : 0) + (view_.is_same(grad) ? 1 : 0);
+  return grad.use_count() > known || (!grad.storage().resizable() && !is_view(grad));
+}
+
+std::size_t GradientSlot::tensors_on_storage_of_grad() const {
+  const at::Tensor& grad = parameter.grad();
+  const auto is_another = [&](const at::Tensor& tensor) {
+    return tensor.defined() && !tensor.is_same(grad) && tensor.storage().is_alias_of(grad.storage());
+  };
+  return 1 + (is_another(kept) ? 1 : 0) + (is_another(view_) && !view_.is_same(kept) ? 1 : 0);
 }
 
 bool GradientSlot::grad_is_result() const { return parameter.grad().defined() && is_same(result_, parameter.grad()); }

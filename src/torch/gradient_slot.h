@@ -33,11 +33,13 @@ class GradientSlot {
   bool contributed = false;      // in this round
   at::Tensor kept;               // what was contributed: the engine may read it until the round has ended
   bool in_place = false;         // and write to it
+  bool held = false;             // param.grad() is the program's too, and the result is copied into it
   bool published = false;        // before the end of this round
   bool offered = false;          // its gradients are to be made in memory that its reducer gives
 
   // Makes param.grad() the reduced gradient, which is in `memory`: what was contributed, if that is where it lies, else
-  // a view. Reuses last round's view when nobody else holds it.
+  // a view. Reuses last round's view when nobody else holds it. If param.grad() is `held` it gets a copy of the result
+  // instead.
   void publish(std::span<std::byte> memory);
   // On a device: behind what is enqueued in the calling thread's stream. `kept` stays for it until that has passed.
   [[nodiscard]] Stream ready_stream() const;
@@ -54,6 +56,10 @@ class GradientSlot {
   void rescue_kept() noexcept;
   // Whether `gradient` is last round's view, wherever its memory is by now.
   [[nodiscard]] bool is_view(const at::Tensor& gradient) const;
+  // REQUIRES: param.grad() is dense. Whether the program holds it too, or has made it of its own memory (from_blob).
+  [[nodiscard]] bool grad_has_other_owner() const;
+  // How many of the tensors on the storage of param.grad() are known: itself, and what was contributed.
+  [[nodiscard]] std::size_t tensors_on_storage_of_grad() const;
   // Whether param.grad() is what the last round left there, whatever has been written to it since.
   [[nodiscard]] bool grad_is_result() const;
   // The same, and nothing has.
@@ -72,6 +78,8 @@ class GradientSlot {
 
  private:
   void publish_view(std::span<std::byte> memory);
+  void publish_copy(std::span<std::byte> memory);
+  [[nodiscard]] bool is_kept(std::span<std::byte> memory) const;
 
   at::Tensor view_;  // what publish_view() made, wherever its memory is by now
   bool in_kolo_memory_ = false;

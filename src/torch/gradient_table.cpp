@@ -129,6 +129,7 @@ void GradientBinding::reduce_newcomers() {
   const Slots newcomers = change_table();
   began_ = true;
   sweep(newcomers);
+  find_held_gradients();
   finish();
   publish(newcomers);
   end_round(End::reduced);

@@ -10,6 +10,7 @@ kolo_test(training.overlap_update TORCH SOURCES overlap_update_test.cpp LABELS t
 kolo_test(training.several_optimizers TORCH SOURCES several_optimizers_test.cpp LABELS training torch TIMEOUT 120)
 kolo_test(training.checks TORCH SOURCES checks_test.cpp LABELS training torch TIMEOUT 120)
 kolo_test(training.passes TORCH SOURCES passes_test.cpp LABELS training torch TIMEOUT 120)
+kolo_test(training.held_gradients TORCH SOURCES held_gradients_test.cpp LABELS training torch TIMEOUT 120)
 kolo_test(training.many_parameters TORCH SOURCES many_parameters_test.cpp LABELS training torch TIMEOUT 300)
 kolo_test(training.frozen TORCH SOURCES frozen_test.cpp LABELS training torch TIMEOUT 120)
 kolo_test(training.model TORCH SOURCES model_test.cpp LABELS training torch TIMEOUT 300)

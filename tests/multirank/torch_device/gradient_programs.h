@@ -82,6 +82,33 @@ inline Tensors parameters_without_a_gradient(Place& place) {
   return it.net.values();
 }
 
+// The program clears one tensor, of which all gradients are views; some steps are taken in another stream.
+inline Tensors gradients_in_a_flat_tensor(Place& place) {
+  Trainee it(place);
+  const UserStream main = place.main();
+  const UserStream side = place.side();
+  std::int64_t count = 0;
+  for (const auto& parameter : it.net.parameters()) count += parameter.numel();
+  const at::Tensor flat = torch::zeros({count}, torch::TensorOptions(place.device));
+  std::int64_t offset = 0;
+  for (const auto& parameter : it.net.parameters()) {
+    parameter.mutable_grad() = flat.narrow(0, offset, parameter.numel()).view(parameter.sizes());
+    offset += parameter.numel();
+  }
+  for (int step = 0; step < 2 * kSteps; ++step) {
+    flat.zero_();
+    in_side_stream(main, side, [&] { it.loss(step).backward(); });
+    if (step % 2 == 0) {
+      it.optimizer.step();
+    } else {
+      in_side_stream(main, side, [&] { it.optimizer.step(); });
+    }
+  }
+  Tensors all = it.net.values();
+  all.push_back(flat.cpu());
+  return all;
+}
+
 inline Tensors several_passes(Place& place) {
   auto options = small_buckets_of_tensors();
   options.passes_per_step = 2;
