@@ -34,6 +34,7 @@ GradientBinding::GradientBinding(Engine& engine, std::shared_ptr<torch::optim::O
   try {
     names_.add(parameters);
     const auto trainable = trainable_parameters(*optimizer_, names_, Unnamed::refuse);
+    require_some(trainable);
     device_ = device_of(trainable);
     take_table(trainable);
     reducer = reducer_options(options_, *optimizer_, device_);

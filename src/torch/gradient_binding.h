@@ -112,6 +112,8 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   void compare_weights();
   [[noreturn]] void spoil(const std::string& text);
 
+  // Throws UsageError for none.
+  void require_some(const std::vector<NamedParameter>& trainable) const;
   // Throws UsageError where the Context has gone before this.
   void require_context() const;
 

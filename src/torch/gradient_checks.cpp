@@ -23,6 +23,15 @@ void GradientBinding::require_context() const {
       "from: keep it for as long as the optimizer, and train where it was made");
 }
 
+void GradientBinding::require_some(const std::vector<NamedParameter>& trainable) const {
+  if (!trainable.empty()) return;
+  std::size_t count = 0;
+  for (const auto& group : optimizer_->param_groups()) count += group.params().size();
+  throw UsageError("none of the optimizer's " + std::to_string(count) +
+                   " parameters requires a gradient, so there is nothing to reduce: give it the parameters that are to "
+                   "be trained, and call requires_grad_() on them, before it is wrapped in a DistributedOptimizer");
+}
+
 // What was handed over is reduced as it was then. (A rank that is alone hands over nothing.)
 void GradientBinding::refuse_late_changes() {
   if (engine_.size() == 1) return;

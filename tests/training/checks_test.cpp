@@ -444,5 +444,37 @@ TEST(AfterShutdown, EveryCollectiveCallIsAUsageErrorAndBackwardGoesOn) {
   }
 }
 
+// The same ranks go on with another optimizer.
+TEST(DistributedOptimizer, WithoutTrainableParametersIsUsageError) {
+  const auto frozen = [] { return torch::ones({4}); };
+  const std::vector<std::vector<std::vector<at::Tensor>>> all = {
+      {{}}, {{}, {}}, {{frozen()}}, {{frozen(), frozen()}, {}}, {{frozen()}, {frozen()}}};
+  for (const int ranks : {1, 2}) {
+    on_ranks(ranks, [&](Context& context) {
+      for (const auto& groups : all) {
+        for (const bool fused : {false, true}) {
+          std::vector<torch::optim::OptimizerParamGroup> made(groups.begin(), groups.end());
+          std::shared_ptr<torch::optim::Optimizer> inner;
+          if (fused) {
+            inner = std::make_shared<FusedSGD>(made, torch::optim::SGDOptions(0.125));
+          } else {
+            inner = std::make_shared<torch::optim::SGD>(made, torch::optim::SGDOptions(0.125));
+          }
+          NamedTensors names;
+          for (const auto& group : groups) {
+            for (const auto& tensor : group) names.emplace_back(std::to_string(names.size()), tensor);
+          }
+          const auto told = error_of<UsageError>([&] { DistributedOptimizer wrapped(context, inner, names); });
+          EXPECT_THAT(told, HasSubstr("none of the optimizer's " + std::to_string(names.size()) +
+                                      " parameters requires a gradient"));
+        }
+      }
+      Training training(context);
+      training.step();
+      training.expect_equal_weights();
+    });
+  }
+}
+
 }  // namespace
 }  // namespace kolo::test

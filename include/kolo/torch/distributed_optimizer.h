@@ -61,7 +61,8 @@ class DistributedOptimizer {
  public:
   // Every parameter of `optimizer` that requires a gradient must be named; a name may be there twice for one shared
   // tensor. Names of other tensors are ignored. On a device if they are there by now, one a rank. Throws
-  // UsageError (unnamed, sparse, complex, on several devices or another kind of one), MismatchError (ranks differ).
+  // UsageError (none that requires a gradient, unnamed, sparse, complex, on several devices or another kind of one),
+  // MismatchError (ranks differ).
   DistributedOptimizer(Context& context, std::shared_ptr<torch::optim::Optimizer> optimizer,
                        const NamedTensors& parameters, DistributedOptions options = {});
   DistributedOptimizer(Context& context, std::shared_ptr<torch::optim::Optimizer> optimizer,
