@@ -1,11 +1,34 @@
 #include "kolo/torch/fused_optimizer.h"
 
 #include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 
+#include "kolo/error.h"
 #include "torch/group_update.h"
+#include "torch/tensor_check.h"
 #include "torch/torch_device.h"
 
 namespace kolo {
+namespace {
+
+// Before any weight changes: torch would throw for such a weight when its turn comes, or after it has changed.
+void require_writable(const torch::optim::Optimizer& optimizer) {
+  const auto& groups = optimizer.param_groups();
+  for (std::size_t group = 0; group < groups.size(); ++group) {
+    for (std::size_t i = 0; i < groups[group].params().size(); ++i) {
+      const at::Tensor& weight = groups[group].params()[i];
+      if (!weight.grad().defined()) continue;
+      const bool frozen = weight.is_inference() && !c10::InferenceMode::is_enabled();
+      const bool overlaps = weight.layout() == c10::kStrided && may_overlap(weight);
+      if (!frozen && !overlaps) continue;
+      throw UsageError("parameter " + std::to_string(group) + "." + std::to_string(i) + " (group.position) " +
+                       (frozen ? "was made in InferenceMode and cannot be updated outside of it; use clone()"
+                               : "has elements that overlap, as after expand(); use clone()"));
+    }
+  }
+}
+
+}  // namespace
 
 at::Tensor FusedOptimizer::loss_of(const torch::optim::Optimizer::LossClosure& closure) {
   if (!closure) return {};
@@ -37,6 +60,7 @@ void FusedOptimizer::update_early(const at::Tensor& weight) {
 }
 
 void FusedOptimizer::update_all() {
+  require_writable(optimizer());
   const auto& groups = optimizer().param_groups();
   for (std::size_t group = 0; group < groups.size(); ++group) update(group, 0, groups[group].params().size());
   forget_early();  // unless something has been thrown: then it is for the next try

@@ -29,7 +29,8 @@ bool lacks_memory(const at::Tensor& tensor) {
   return tensor.storage().nbytes() < needed || tensor.storage().data() == nullptr;
 }
 
-// False only if no two elements share a byte. True for some exotic tensors whose elements interleave without overlap.
+}  // namespace
+
 bool may_overlap(const at::Tensor& tensor) {
   if (tensor.numel() < 2 || tensor.is_non_overlapping_and_dense()) return false;
   std::vector<std::pair<std::int64_t, std::int64_t>> dims;  // stride, size
@@ -44,8 +45,6 @@ bool may_overlap(const at::Tensor& tensor) {
   }
   return false;
 }
-
-}  // namespace
 
 std::string trouble_with(const at::Tensor& tensor, Access access) {
   if (!tensor.defined()) return "is undefined";

@@ -14,5 +14,8 @@ enum class Access { read, write };  // write: results go into the tensor
 [[nodiscard]] std::string trouble_with(const at::Tensor& tensor, Access access);
 // The same for an operation that autograd would have to differentiate, and kolo does not.
 [[nodiscard]] std::string trouble_with_graph(const at::Tensor& tensor);
+// False only if no two elements of a strided tensor share a byte. True for some exotic tensors whose elements
+// interleave without overlap.
+[[nodiscard]] bool may_overlap(const at::Tensor& tensor);
 
 }  // namespace kolo

@@ -364,6 +364,21 @@ TEST(OddGradients, FusedSgdTakesLazilyNegatedWeightsAndGradients) {
   });
 }
 
+TEST(OddGradients, FusedSgdRefusesAWeightBeforeItUpdatesAny) {
+  at::Tensor first = torch::ones({4}).requires_grad_(true);
+  at::Tensor overlapping = torch::ones({1}).expand({4}).requires_grad_(true);
+  at::Tensor frozen = inference({4}, 1);
+  for (const auto& [second, text] : {std::pair(overlapping, "parameter 0.1 (group.position) has elements that overlap"),
+                                     std::pair(frozen, "parameter 0.1 (group.position) was made in InferenceMode")}) {
+    kolo::FusedSGD optimizer({first, second}, torch::optim::SGDOptions(0.5));
+    first.mutable_grad() = torch::ones({4});
+    second.mutable_grad() = torch::ones({4});
+    expect_usage_error(text, [&] { optimizer.step(); });
+    EXPECT_TRUE(first.detach().eq(1).all().item<bool>());
+    EXPECT_TRUE(second.detach().eq(1).all().item<bool>());
+  }
+}
+
 TEST(OddGradients, GradScalerUnscalesEveryKindAndRefusesBeforeItChangesAny) {
   on_ranks(1, [](Context& context) {
     for (const auto& [kind, make] : kKinds) {
