@@ -5,7 +5,6 @@
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 
-#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
@@ -19,14 +18,6 @@ namespace {
 
 using torch::optim::AdamWOptions;
 using torch::optim::AdamWParamState;
-
-template <class T>
-void update_flat(const Updated& tensors, const AdamwTerms& terms) {
-  adamw_update(AdamwArrays<T>{tensors.weight.mutable_data_ptr<T>(), tensors.first.mutable_data_ptr<T>(),
-                              tensors.second.mutable_data_ptr<T>(), tensors.gradient.const_data_ptr<T>(),
-                              static_cast<std::size_t>(tensors.weight.numel())},
-               terms);
-}
 
 class AdamwRule final : public UpdateRule {
  public:
@@ -44,18 +35,7 @@ class AdamwRule final : public UpdateRule {
     at::_fused_adamw_(list.weights, list.gradients, list.firsts, list.seconds, {}, steps, terms_.lr, terms_.beta1,
                       terms_.beta2, terms_.weight_decay, terms_.epsilon, /*amsgrad=*/false, /*maximize=*/false);
   }
-  void on_host(const Updated& tensors, std::int64_t number) const override {
-    with_type_of(tensors.weight, [&](auto zero) { update_flat<decltype(zero)>(tensors, terms(number)); });
-  }
-  void generic(const Updated& tensors, std::int64_t number) const override {
-    const auto& [weight, gradient, first, second] = tensors;
-    const auto steps = static_cast<double>(number);
-    weight.mul_(1 - terms_.lr * terms_.weight_decay);
-    first.mul_(terms_.beta1).add_(gradient, 1 - terms_.beta1);
-    second.mul_(terms_.beta2).addcmul_(gradient, gradient, 1 - terms_.beta2);
-    const at::Tensor divisor = second.sqrt().div_(std::sqrt(1 - std::pow(terms_.beta2, steps))).add_(terms_.epsilon);
-    weight.addcdiv_(first, divisor, -terms_.lr / (1 - std::pow(terms_.beta1, steps)));
-  }
+  void on_host(const UpdateArrays& arrays, std::int64_t number) const override { adamw_update(arrays, terms(number)); }
 
  private:
   [[nodiscard]] AdamwTerms terms(std::int64_t number) const {
@@ -96,6 +76,7 @@ void FusedAdamW::update(std::size_t group, std::size_t from, std::size_t to) {
     const at::Tensor& weight = weights[i];
     if (!is_due(weight)) continue;
     if (weight.grad().layout() != c10::kStrided) throw UsageError("FusedAdamW takes no sparse gradients");
+    if (weight.is_complex()) throw UsageError("FusedAdamW takes no complex parameters: take torch::optim::AdamW");
     auto& state = state_[weight.unsafeGetTensorImpl()];
     if (state == nullptr) {
       auto fresh = std::make_unique<AdamWParamState>();

@@ -16,13 +16,6 @@ namespace {
 using torch::optim::SGDOptions;
 using torch::optim::SGDParamState;
 
-template <class T>
-void update_flat(const Updated& tensors, const SgdTerms& terms) {
-  sgd_update(tensors.weight.mutable_data_ptr<T>(),
-             tensors.first.defined() ? tensors.first.mutable_data_ptr<T>() : nullptr,
-             tensors.gradient.const_data_ptr<T>(), static_cast<std::size_t>(tensors.weight.numel()), terms);
-}
-
 class SgdRule final : public UpdateRule {
  public:
   explicit SgdRule(const SGDOptions& options)
@@ -36,22 +29,7 @@ class SgdRule final : public UpdateRule {
     at::_fused_sgd_(list.weights, list.gradients, list.firsts, terms_.weight_decay, terms_.momentum, terms_.lr,
                     terms_.dampening, terms_.nesterov, /*maximize=*/false, number == 1);
   }
-  void on_host(const Updated& tensors, std::int64_t number) const override {
-    with_type_of(tensors.weight, [&](auto zero) { update_flat<decltype(zero)>(tensors, terms(number)); });
-  }
-  void generic(const Updated& tensors, std::int64_t number) const override {
-    const auto& [weight, gradient, momentum, none] = tensors;
-    at::Tensor direction = terms_.weight_decay != 0 ? gradient.add(weight, terms_.weight_decay) : gradient;
-    if (momentum.defined()) {
-      if (number == 1) {
-        momentum.copy_(direction);
-      } else {
-        momentum.mul_(terms_.momentum).add_(direction, 1 - terms_.dampening);
-      }
-      direction = terms_.nesterov ? direction.add(momentum, terms_.momentum) : momentum;
-    }
-    weight.add_(direction, -terms_.lr);
-  }
+  void on_host(const UpdateArrays& arrays, std::int64_t number) const override { sgd_update(arrays, terms(number)); }
 
  private:
   [[nodiscard]] SgdTerms terms(std::int64_t number) const {

@@ -1,12 +1,18 @@
 #include "torch/group_update.h"
 
-#include <ATen/Parallel.h>
+#include <ATen/TensorIterator.h>
+#include <ATen/ops/as_strided.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/view_as_real.h>
+#include <c10/util/StringUtil.h>
+#include <c10/util/strides.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <string>
 
 #include "kolo/error.h"
+#include "torch/dtype.h"
 #include "torch/torch_device.h"
 
 namespace kolo {
@@ -27,14 +33,89 @@ bool same_layout(const at::Tensor& a, const at::Tensor& b) {
   return true;
 }
 
-// Element i of one lies where element i of the others does.
+// Element i of the tensor lies where element i of the weight does, and its bytes are its value. Undefined: yes.
+bool lies_as_weight(const at::Tensor& tensor, const at::Tensor& weight) {
+  return !tensor.defined() || (tensor.layout() == c10::kStrided && same_layout(weight, tensor) && is_plain(tensor));
+}
+
+// The weight is dense, and the other tensors lie as it does.
 bool is_flat(const Updated& tensors) {
   const at::Tensor& weight = tensors.weight;
-  const auto plain = [](const at::Tensor& tensor) { return !tensor.defined() || is_plain(tensor); };
-  return plain(weight) && plain(tensors.gradient) && plain(tensors.first) && plain(tensors.second) &&
-         weight.is_non_overlapping_and_dense() && tensors.gradient.layout() == c10::kStrided &&
-         same_layout(weight, tensors.gradient) && (!tensors.first.defined() || same_layout(weight, tensors.first)) &&
-         (!tensors.second.defined() || same_layout(weight, tensors.second));
+  return weight.is_non_overlapping_and_dense() && is_plain(weight) && lies_as_weight(tensors.gradient, weight) &&
+         lies_as_weight(tensors.first, weight) && lies_as_weight(tensors.second, weight);
+}
+
+bool is_computed(c10::ScalarType type) {
+  return type == c10::kFloat || type == c10::kDouble || type == c10::kHalf || type == c10::kBFloat16;
+}
+
+// The type that holds the values of all tensors.
+c10::ScalarType common_type(const Updated& tensors) {
+  c10::ScalarType type = tensors.weight.scalar_type();
+  for (const at::Tensor* tensor : {&tensors.gradient, &tensors.first, &tensors.second}) {
+    if (tensor->defined()) type = c10::promoteTypes(type, tensor->scalar_type());
+  }
+  return type;
+}
+
+// Whether two indices may lead to one element in memory. Also true for some strides without that, which no operation of
+// LibTorch makes.
+bool may_share_memory_inside(const at::Tensor& tensor) {
+  if (!tensor.defined() || tensor.numel() == 0 || tensor.is_non_overlapping_and_dense()) return false;
+  std::vector<std::pair<std::int64_t, std::int64_t>> dims;  // stride, size
+  for (std::int64_t dim = 0; dim < tensor.dim(); ++dim) {
+    if (tensor.size(dim) > 1) dims.emplace_back(tensor.stride(dim), tensor.size(dim));
+  }
+  std::sort(dims.begin(), dims.end());
+  std::int64_t last = 0;  // place of the last element of the dimensions so far
+  for (const auto& [stride, size] : dims) {
+    if (stride <= last) return true;
+    last += stride * (size - 1);
+  }
+  return false;
+}
+
+// All tensors dense, of one type, and alike in memory: each is the tensor itself where that is so, else a copy.
+Updated dense_form(const Updated& tensors) {
+  const at::Tensor& weight = tensors.weight;
+  const c10::ScalarType type = common_type(tensors);
+  const bool is_dense = weight.is_non_overlapping_and_dense();
+  const c10::DimVector strides = is_dense ? c10::DimVector(weight.strides()) : c10::contiguous_strides(weight.sizes());
+  const auto copy_of = [&](const at::Tensor& tensor) {
+    return at::empty_strided(weight.sizes(), strides, weight.options().dtype(type)).copy_(tensor);
+  };
+  Updated dense;
+  dense.weight = is_dense && weight.scalar_type() == type && is_plain(weight) ? weight : copy_of(weight);
+  const auto form_of = [&](const at::Tensor& tensor) {
+    return lies_as_weight(tensor, dense.weight) ? tensor : copy_of(tensor);
+  };
+  dense.gradient = form_of(tensors.gradient);
+  dense.first = form_of(tensors.first);
+  dense.second = form_of(tensors.second);
+  return dense;
+}
+
+void copy_all_back(const Updated& dense, const Updated& tensors) {
+  const auto copy_back = [](const at::Tensor& from, const at::Tensor& to) {
+    if (from.defined() && !from.is_same(to)) to.copy_(from);
+  };
+  copy_back(dense.weight, tensors.weight);
+  copy_back(dense.first, tensors.first);
+  copy_back(dense.second, tensors.second);
+}
+
+// Calls `body(from, to)` for parts of a dense tensor's elements, in LibTorch's threads. at::parallel_for() would do the
+// same only in a file that is compiled with OpenMP; the iterator's loop is compiled in LibTorch.
+template <class Body>
+void in_parts(const at::Tensor& tensor, const Body& body) {
+  const at::Tensor line = tensor.as_strided({tensor.numel()}, {1});
+  const auto* const begin = static_cast<const char*>(line.const_data_ptr());
+  const auto bytes = static_cast<std::size_t>(line.element_size());
+  auto iterator = at::TensorIteratorConfig().add_output(line).check_all_same_dtype(false).resize_outputs(false).build();
+  iterator.for_each([&](char** data, const std::int64_t* /*strides*/, std::int64_t count, std::int64_t rows) {
+    const std::size_t from = static_cast<std::size_t>(data[0] - begin) / bytes;
+    body(from, from + static_cast<std::size_t>(count * rows));
+  });
 }
 
 // Whether two of them have a byte in common.
@@ -75,8 +156,7 @@ std::vector<StepTensor> step_tensors(const std::vector<at::Tensor>& parameters) 
 
 void GroupUpdate::add(std::size_t index, Updated tensors, std::int64_t number) {
   const at::Tensor& weight = tensors.weight;
-  const bool flat = is_flat(tensors);
-  if (flat && is_launched(where_.launcher, weight, tensors.gradient)) {
+  if (is_launched(where_.launcher, weight, tensors.gradient) && is_flat(tensors)) {
     auto& batch = launched_[{turn_of(index), number}];
     if (batch.empty()) batch = step_tensors(parameters_);
     batch[index] = {batch[index].count, tensors.gradient.const_data_ptr(), data_of(weight), data_of(tensors.first),
@@ -89,20 +169,67 @@ void GroupUpdate::add(std::size_t index, Updated tensors, std::int64_t number) {
     throw UsageError("an optimizer's step that the device decides on: tensor " + std::to_string(index) + " of group " +
                      std::to_string(where_.group) + " is not one that kolo's kernels update; use GradScaler::step()");
   }
-  if (where_.gradient_scale != 1) tensors.gradient = tensors.gradient.mul(where_.gradient_scale);
-  const auto type = weight.scalar_type();
-  if (flat && !weight.is_cpu()) {
-    by_torch_[{weight.device().type(), weight.device().index(), type, number}].add(tensors);
-  } else if (!flat || (type != c10::kFloat && type != c10::kDouble)) {
-    rule_.generic(tensors, number);
-  } else if (weight.numel() >= kParallelElements && at::get_num_threads() > 1) {
-    UpdatedList one;
-    one.add(tensors);
-    rule_.by_torch(one, number);
-  } else {
-    rule_.on_host(tensors, number);
-    weight.unsafeGetTensorImpl()->bump_version();
+  if (tensors.gradient.layout() != c10::kStrided) tensors.gradient = tensors.gradient.to_dense();
+  if (weight.is_complex()) {  // each is two real parameters, as in PyTorch
+    tensors.gradient = tensors.gradient.resolve_conj();
+    for (at::Tensor* tensor : {&tensors.weight, &tensors.gradient, &tensors.first}) {
+      if (tensor->defined()) *tensor = at::view_as_real(*tensor);
+    }
   }
+  require_updatable(tensors, index);
+  if (weight.is_cpu()) {
+    on_host(tensors, number);
+  } else {
+    if (where_.gradient_scale != 1) tensors.gradient = tensors.gradient.mul(where_.gradient_scale);
+    on_device(tensors, number);
+  }
+}
+
+void GroupUpdate::require_updatable(const Updated& tensors, std::size_t index) const {
+  const auto name = [&] { return "parameter " + std::to_string(index) + " of group " + std::to_string(where_.group); };
+  const c10::ScalarType type = common_type(tensors);
+  if (!is_computed(type)) {
+    throw UsageError("an optimizer's step: " + name() + " has type " + c10::toString(type) +
+                     "; FusedSGD and FusedAdamW update Float, Double, Half and BFloat16");
+  }
+  for (const at::Tensor* tensor : {&tensors.weight, &tensors.first, &tensors.second}) {
+    if (!may_share_memory_inside(*tensor)) continue;
+    throw UsageError("an optimizer's step: elements of " + name() + " share memory (sizes " +
+                     c10::str(tensor->sizes()) + ", strides " + c10::str(tensor->strides()) +
+                     "), so they cannot be updated one by one; make the parameter from clone()");
+  }
+}
+
+void GroupUpdate::on_host(const Updated& tensors, std::int64_t number) const {
+  const bool flat = is_flat(tensors);
+  const Updated dense = flat ? tensors : dense_form(tensors);
+  const UpdateArrays arrays{to_dtype(dense.weight.scalar_type(), "parameter"),
+                            data_of(dense.weight),
+                            data_of(dense.first),
+                            data_of(dense.second),
+                            dense.gradient.const_data_ptr(),
+                            static_cast<std::size_t>(dense.weight.numel()),
+                            where_.gradient_scale};
+  tensors.weight.unsafeGetTensorImpl()->bump_version();
+  if (dense.weight.numel() < kParallelElements) {
+    rule_.on_host(arrays, number);
+  } else {
+    in_parts(dense.weight, [&](std::size_t from, std::size_t to) { rule_.on_host(part_of(arrays, from, to), number); });
+  }
+  if (!flat) copy_all_back(dense, tensors);
+}
+
+void GroupUpdate::on_device(const Updated& tensors, std::int64_t number) {
+  const at::Tensor& weight = tensors.weight;
+  if (is_flat(tensors)) {
+    by_torch_[{weight.device().type(), weight.device().index(), weight.scalar_type(), number}].add(tensors);
+    return;
+  }
+  const Updated dense = dense_form(tensors);
+  UpdatedList one;
+  one.add(dense);
+  rule_.by_torch(one, number);
+  copy_all_back(dense, tensors);
 }
 
 std::size_t GroupUpdate::turn_of(std::size_t index) {

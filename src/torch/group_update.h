@@ -3,8 +3,11 @@
 //
 //   fp32 on the device of the launcher      one launch of kolo's kernel for the group
 //   on a device, dense                      one call of torch's fused kernel for each type
-//   in the host's memory, dense             kolo's loop, or torch's fused kernel where several threads are worth it
-//   anything else                           torch's operations, one after the other
+//   in the host's memory, dense             kolo's loop, split over LibTorch's threads where the tensor is large
+//   anything else                           the same on dense copies, which are copied back
+//
+// In the host's memory each element has the same bits for any number of threads and any instruction set: the loops
+// compute it alone, whatever its place in the tensor (update_element.h).
 //
 // A group, and not a bucket, is what is launched: its tensors share their terms, so a bucket with tensors of two groups
 // would take two launches, and a group over several buckets one each; and each gradient is read where it is, in a
@@ -20,6 +23,7 @@
 #include <vector>
 
 #include "kolo/optimizer_step.h"
+#include "torch/update_arrays.h"
 
 namespace kolo {
 
@@ -41,22 +45,11 @@ class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
   virtual void launch(StepLauncher& launcher, const StepBatch& batch, std::int64_t number, Stream stream) const = 0;
+  // On a device that has no launcher, or for tensors that it does not take.
   virtual void by_torch(const UpdatedList& list, std::int64_t number) const = 0;
-  // Dense tensors of the host's, of float or double.
-  virtual void on_host(const Updated& tensors, std::int64_t number) const = 0;
-  // Any type and layout, in torch's operations.
-  virtual void generic(const Updated& tensors, std::int64_t number) const = 0;
+  // In the host's memory. Called by several threads at a time, with other elements.
+  virtual void on_host(const UpdateArrays& arrays, std::int64_t number) const = 0;
 };
-
-// Calls `body` with a zero of the type of `tensor`, float or double.
-template <class Body>
-void with_type_of(const at::Tensor& tensor, const Body& body) {
-  if (tensor.scalar_type() == c10::kFloat) {
-    body(0.0F);
-  } else {
-    body(0.0);
-  }
-}
 
 // Whether `launcher`, which may be null, takes a weight and its gradient.
 [[nodiscard]] bool is_launched(const StepLauncher* launcher, const at::Tensor& weight, const at::Tensor& gradient);
@@ -74,12 +67,16 @@ class GroupUpdate {
   GroupUpdate(const UpdateRule& rule, const std::vector<at::Tensor>& parameters, const Where& where)
       : rule_(rule), parameters_(parameters), where_(where) {}
 
-  // The parameter at `index` of the group. Updated at once where that costs nothing.
+  // The parameter at `index` of the group. In the host's memory it is updated at once. Throws UsageError, and changes
+  // nothing, for a parameter that is not dense or not of a floating type, and for one whose elements share memory.
   void add(std::size_t index, Updated tensors, std::int64_t number);
   // The others.
   void run();
 
  private:
+  void require_updatable(const Updated& tensors, std::size_t index) const;
+  void on_host(const Updated& tensors, std::int64_t number) const;
+  void on_device(const Updated& tensors, std::int64_t number);
   // Weights that share memory are updated one after the other, in their order; a launch updates all at the same time.
   [[nodiscard]] std::size_t turn_of(std::size_t index);
 

@@ -1,14 +1,13 @@
 #pragma once
 // The inner loop of FusedSGD, on plain memory.
-#include <cstddef>
-
 #include "kolo/optimizer_step.h"
+#include "torch/update_arrays.h"
 
 namespace kolo {
 
-// `momentum` may be null: there is none. The three arrays do not overlap. Every rounding is that of one operation in
-// the element's type, in the order of SgdTerms, on every processor.
-void sgd_update(float* weight, float* momentum, const float* gradient, std::size_t count, const SgdTerms& terms);
-void sgd_update(double* weight, double* momentum, const double* gradient, std::size_t count, const SgdTerms& terms);
+// Each operation is rounded in the type of update_element.h, in the order of SgdTerms. So each element has the same
+// bits on every processor, and wherever it lies in the array. REQUIRES: the momentum is there if terms.momentum is not
+// 0.
+void sgd_update(const UpdateArrays& arrays, const SgdTerms& terms);
 
 }  // namespace kolo

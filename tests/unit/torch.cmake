@@ -1,4 +1,11 @@
 kolo_test(unit.torch TORCH SOURCES torch/gradient_binding_test.cpp torch/gradient_slot_test.cpp torch/fingerprint_test.cpp torch/tensor_check_test.cpp torch/gradient_allocator_test.cpp torch/optimizer_settings_test.cpp torch/fused_adamw_test.cpp torch/fused_sgd_test.cpp LABELS unit torch)
+# With what LibTorch finds here, and with the instructions that every processor has.
+kolo_test(unit.update_bits TORCH SOURCES torch/update_bits_test.cpp LABELS unit torch)
+if(TARGET unit.update_bits)
+  add_test(NAME unit.update_bits.default_capability COMMAND unit.update_bits)
+  set_tests_properties(unit.update_bits.default_capability PROPERTIES LABELS "unit;torch" TIMEOUT 120
+    ENVIRONMENT ATEN_CPU_CAPABILITY=default)
+endif()
 kolo_test(unit.sampler SOURCES runtime/distributed_sampler_test.cpp LABELS unit)
 kolo_test(unit.grad_scaler TORCH SOURCES torch/grad_scaler_test.cpp LABELS unit torch)
 kolo_test(unit.load_cuda TORCH SOURCES torch/load_cuda_test.cpp LABELS unit torch)

@@ -8,10 +8,10 @@
 
 namespace kolo {
 
-// The numbers of torch::optim::AdamW up to rounding. Options, state and saved form are its too, and where what runs is
-// as FusedSGD has it: kolo's loop or torch's fused kernel in the host's memory, one launch of kolo's kernel for a
-// parameter group on a device, under a DistributedOptimizer. Without amsgrad: step() throws UsageError for a group that
-// asks for it, and for sparse gradients.
+// The numbers of torch::optim::AdamW up to rounding; options, state and saved form are the same. Bits, types and
+// layouts in the host's memory are as with FusedSGD. On a device, under a DistributedOptimizer, a parameter group is
+// one launch of kolo's kernel. Without amsgrad: step() throws UsageError for a group that asks for it, for sparse
+// gradients and for complex parameters.
 class FusedAdamW : public torch::optim::AdamW, public FusedOptimizer {
  public:
   using torch::optim::AdamW::AdamW;

@@ -10,12 +10,17 @@ namespace kolo {
 
 // SGD with momentum, dampening, weight decay and Nesterov: the numbers of torch::optim::SGD up to rounding, in about
 // half its time, because weight, momentum and gradient are each touched once. Options, state and saved form are those
-// of torch::optim::SGD, so checkpoints of one load into the other and schedules work unchanged. With one thread the
-// result does not depend on the processor; with several, large tensors go through torch's own kernel.
+// of torch::optim::SGD, so checkpoints of one load into the other and schedules work unchanged.
+//
+// In the host's memory each element has the same bits for any number of threads, any instruction set, and any layout of
+// the tensors. Parameters are float, double, half or bfloat16 (complex: two of these). Half and bfloat16 are computed
+// in fp32, and each value that is stored (weight, momentum) is rounded once. Tensors of several types are computed in
+// the type that holds all of them. Gaps and other layouts cost copies. step() throws UsageError for other types, and
+// for a parameter whose elements share memory, such as an expanded one.
 //
 // On a device, wrapped in a DistributedOptimizer: all fp32 tensors of a parameter group are updated by one launch of
 // kolo's kernel, in the stream that is current in step(), which reads the reduced gradients where they lie; to the bits
-// that one thread of the CPU computes. Other types, and an optimizer that is not wrapped: by one call of torch's fused
+// that the CPU computes. Other types, and an optimizer that is not wrapped: by one call of torch's fused
 // kernel.
 class FusedSGD : public torch::optim::SGD, public FusedOptimizer {
  public:

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/adamw_factors.h"
 #include "kernels/adamw_arguments.h"
 #include "torch/adamw_update.h"
 #include "unit/kernels/update_fixture.h"
@@ -12,15 +13,16 @@ namespace {
 constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kEpsilon = 1e-8, kLr = 1e-2;
 
 AdamwArguments arguments_of(double weight_decay, int number) {
+  const auto factors = base::adamw_factors({kLr, kBeta1, kBeta2, kEpsilon, weight_decay, number});
   AdamwArguments arguments;
-  arguments.step = static_cast<float>(kLr / (1 - std::pow(kBeta1, number)));
-  arguments.shrink = static_cast<float>(1 - kLr * weight_decay);
-  arguments.keep1 = static_cast<float>(kBeta1);
-  arguments.take1 = static_cast<float>(1 - kBeta1);
-  arguments.keep2 = static_cast<float>(kBeta2);
-  arguments.take2 = static_cast<float>(1 - kBeta2);
-  arguments.root = static_cast<float>(std::sqrt(1 - std::pow(kBeta2, number)));
-  arguments.epsilon = static_cast<float>(kEpsilon);
+  arguments.step = static_cast<float>(factors.step);
+  arguments.shrink = static_cast<float>(factors.shrink);
+  arguments.keep1 = static_cast<float>(factors.keep1);
+  arguments.take1 = static_cast<float>(factors.take1);
+  arguments.keep2 = static_cast<float>(factors.keep2);
+  arguments.take2 = static_cast<float>(factors.take2);
+  arguments.root = static_cast<float>(factors.root);
+  arguments.epsilon = static_cast<float>(factors.epsilon);
   return arguments;
 }
 
@@ -57,10 +59,11 @@ TEST(Adamw, SameNumbersAsTheReferenceStepAfterStep) {
           if (k == Update::kMissing) continue;
           const std::vector<float> gradients = update.gradients(k, 0.5F);
           reference(update.expected(0, k), update.expected(1, k), update.expected(2, k), gradients, arguments);
-          const AdamwArrays<float> arrays{host.expected(0, k), host.expected(1, k), host.expected(2, k),
-                                          gradients.data(), gradients.size()};
-          adamw_update(arrays, terms);
-          ASSERT_TRUE(std::equal(arrays.weight, arrays.weight + arrays.count, update.expected(0, k))) << number;
+          const float* const weight = host.expected(0, k);
+          adamw_update({DType::f32, host.expected(0, k), host.expected(1, k), host.expected(2, k), gradients.data(),
+                        gradients.size()},
+                       terms);
+          ASSERT_TRUE(std::equal(weight, weight + gradients.size(), update.expected(0, k))) << number;
         }
         update.compare("decay " + std::to_string(weight_decay) + ", step " + std::to_string(number));
         if (HasFatalFailure()) return;

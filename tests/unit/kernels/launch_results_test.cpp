@@ -77,11 +77,10 @@ TEST_F(LaunchResults, SgdHasTheNumbersOfTheHost) {
   const std::vector<void*> addresses{gradient.data(), weight.data(), momentum.data()};
   const SgdTerms first{0.1, 0.9, 0.5, 1e-3, true, true}, next{0.05, 0.9, 0.5, 1e-3, true, false};
   for (const SgdTerms& terms : {first, next}) update_sgd({image, table, addresses, 0.5, stream.view()}, terms);
-  std::vector<float> expected = weights, expected_momentum(kCount), scaled = gradients;
-  for (float& each : scaled) each *= 0.5F;
-  for (const SgdTerms& terms : {first, next}) {
-    sgd_update(expected.data(), expected_momentum.data(), scaled.data(), kCount, terms);
-  }
+  std::vector<float> expected = weights, expected_momentum(kCount);
+  const UpdateArrays host{DType::f32, expected.data(), expected_momentum.data(), nullptr, gradients.data(), kCount,
+                          0.5};
+  for (const SgdTerms& terms : {first, next}) sgd_update(host, terms);
   EXPECT_EQ(values_of<float>(weight), expected);
   EXPECT_EQ(values_of<float>(momentum), expected_momentum);
   EXPECT_EQ(values_of<float>(gradient), gradients);
@@ -112,9 +111,8 @@ TEST_F(LaunchResults, AdamwHasTheNumbersOfTheHost) {
   for (const std::int64_t number : {1, 2, 3}) {
     const AdamwTerms terms{1e-2, 0.9, 0.999, 1e-8, 0.1, number};
     update_adamw({image, table, addresses, 1, stream.view()}, terms);
-    adamw_update(
-        AdamwArrays<float>{expected.data(), expected_first.data(), expected_second.data(), gradients.data(), kCount},
-        terms);
+    adamw_update({DType::f32, expected.data(), expected_first.data(), expected_second.data(), gradients.data(), kCount},
+                 terms);
   }
   EXPECT_EQ(values_of<float>(weight), expected);
   EXPECT_EQ(values_of<float>(first), expected_first);

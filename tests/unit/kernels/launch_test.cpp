@@ -10,7 +10,6 @@
 #include "kernels/scale.h"
 #include "kernels/sgd.h"
 #include "kolo/error.h"
-#include "torch/sgd_update.h"
 #include "unit/kernels/launch_fixture.h"
 #include "unit/kernels/ramp.h"
 #include "unit/kernels/reference.h"

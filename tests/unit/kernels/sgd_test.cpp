@@ -40,8 +40,10 @@ TEST(Sgd, SameNumbersAsOnTheHost) {
         update.run("kolo_sgd", arguments);
         for (std::size_t k = 0; k < std::size(Update::kCounts); ++k) {
           if (k == Update::kMissing) continue;
-          sgd_update(update.expected(0, k), momentum ? update.expected(1, k) : nullptr,
-                     update.gradients(k, arguments.scale).data(), Update::kCounts[k], now);
+          const std::vector<float> gradients = update.gradients(k, arguments.scale);
+          sgd_update({DType::f32, update.expected(0, k), momentum ? update.expected(1, k) : nullptr, nullptr,
+                      gradients.data(), gradients.size()},
+                     now);
         }
         update.compare("step " + std::to_string(step) + " of momentum " + std::to_string(terms.momentum) +
                        (terms.nesterov ? " nesterov" : ""));
