@@ -1,12 +1,15 @@
 #include "kolo/torch/distributed_optimizer.h"
 
+#include "torch/execution_environment.h"
 #include "torch/gradient_binding.h"
 
 namespace kolo {
 
 DistributedOptimizer::DistributedOptimizer(Context& context, std::shared_ptr<torch::optim::Optimizer> optimizer,
                                            const NamedTensors& parameters, DistributedOptions options)
-    : DistributedOptimizer(context.engine(), std::move(optimizer), parameters, options) {}
+    : DistributedOptimizer(context.engine(), std::move(optimizer), parameters, options) {
+  warn_of_different_environments(context, name_);
+}
 
 DistributedOptimizer::DistributedOptimizer(Engine& engine, std::shared_ptr<torch::optim::Optimizer> optimizer,
                                            const NamedTensors& parameters, DistributedOptions options)
