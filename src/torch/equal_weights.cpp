@@ -34,13 +34,26 @@ std::uint64_t fingerprint_of(const Compared& parameter) {
   return fingerprint(std::string_view(reinterpret_cast<const char*>(each.data()), each.size() * sizeof each.front()));
 }
 
+// Likely causes, and what the user can do.
 const char* advice(Occasion occasion) {
-  if (occasion == Occasion::failed_step) {
-    return "A step that failed has updated some on some ranks: call broadcast_parameters() and "
-           "broadcast_optimizer_state(), or load a checkpoint on all ranks";
+  switch (occasion) {
+    case Occasion::failed_step:
+      return "A step that failed has updated some on some ranks: call broadcast_parameters() and "
+             "broadcast_optimizer_state(), or load a checkpoint on all ranks";
+    case Occasion::beginning:
+      return "Call broadcast_parameters() before the first step, and broadcast_optimizer_state() if an optimizer has "
+             "been loaded. If they were called, look for a module whose forward() changes weights in place, such as "
+             "Embedding or EmbeddingBag with max_norm: each rank then changes the weights that its own batch uses. If "
+             "weights are to differ, set DistributedOptions::compare_weights to false";
+    case Occasion::later:
+      return "Likely causes: a module whose forward() changes weights in place, such as Embedding or EmbeddingBag with "
+             "max_norm; weights that the program changes, or parameters that it adds, on one rank only; an optimizer "
+             "of "
+             "LibTorch's on ranks that differ in thread count, CPU capability or library versions (a warning at the "
+             "start names these); a hardware fault. Remove the cause, then call broadcast_parameters() and "
+             "broadcast_optimizer_state(), or load a checkpoint on all ranks";
   }
-  return "Call broadcast_parameters() before the first step, and broadcast_optimizer_state() where an optimizer has "
-         "been loaded, or set DistributedOptions::compare_weights to false where they are to differ";
+  return "";
 }
 
 // Of each parameter the fingerprint without its sign bit, then all of them negated: their maxima over the ranks are the
@@ -91,7 +104,7 @@ void require_equal_weights(Engine& engine, const std::string& name, const std::v
   throw MismatchError("the ranks do not have the same weights and optimizer state: parameter '" +
                       parameters[first].name + "' of " + ranks_apart(work.result()) + " is not that of rank 0 (" +
                       std::to_string(count) + " of " + std::to_string(parameters.size()) +
-                      " parameters differ); no weight was updated. " + advice(occasion));
+                      " parameters differ); no weight was updated in this step. " + advice(occasion));
 }
 
 }  // namespace kolo

@@ -16,7 +16,11 @@ struct Compared {
   std::int64_t steps = 0;  // that an optimizer has counted for it
 };
 
-enum class Occasion { beginning, failed_step };  // for the error's words
+// When weights are compared; the error lists the causes that are likely then.
+//   beginning    after the first round of an optimizer
+//   later        weights were equal before
+//   failed_step  a step has failed that may have updated other weights on each rank
+enum class Occasion { beginning, later, failed_step };
 
 // Compares what all ranks' tensors hold, by a fingerprint for each parameter. Collective, under `name`; the lists must
 // agree but for the tensors. Throws MismatchError on all ranks, naming the first parameter that differs and the ranks.

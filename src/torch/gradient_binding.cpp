@@ -295,7 +295,7 @@ void GradientBinding::finish(const GradientReducer::OnReduced& reduced) {
 }
 
 // Not before weights have been compared: where they differ, nothing is updated.
-bool GradientBinding::may_update_early() const { return options_.overlap_update && !must_compare_weights(); }
+bool GradientBinding::may_update_early() const { return options_.overlap_update && !must_compare_weights(round_ + 1); }
 
 // What an update throws is thrown when the round has ended, as it would be by step().
 void GradientBinding::update_early(std::size_t index) noexcept {

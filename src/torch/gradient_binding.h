@@ -108,7 +108,7 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   void release_departed();
   [[nodiscard]] std::optional<std::string> first_that_joined();
   void reduce_newcomers();
-  [[nodiscard]] bool must_compare_weights() const;
+  [[nodiscard]] bool must_compare_weights(std::uint64_t rounds) const;
   void compare_weights();
   [[noreturn]] void spoil(const std::string& text);
 
@@ -132,14 +132,15 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   std::optional<c10::Stream> reader_;  // there, of whoever closed the last round
   std::mutex mutex_;                   // hooks run on whichever thread calls backward()
   std::uint64_t round_ = 0;
-  std::uint64_t offered_ = 0;        // the generation whose memory gradients are made in
-  std::uint64_t compared_ = 0;       // the generation in whose first round all ranks had the same weights
-  bool failed_ = false;              // a round has, since weights were compared, which may have updated some
-  std::exception_ptr update_error_;  // of an early one in this round
-  bool table_moved_ = false;         // the optimizer's parameters have changed in this round
-  bool some_are_copies_ = false;     // of what was contributed in this round: another tensor than param.grad()
-  bool some_are_held_ = false;       // of the slots
-  bool began_ = false;               // something was contributed in this round
+  std::uint64_t offered_ = 0;         // the generation whose memory gradients are made in
+  std::uint64_t compared_ = 0;        // the generation in whose first round all ranks had the same weights
+  std::uint64_t compared_round_ = 0;  // rounds that had ended by then
+  bool failed_ = false;               // a round has, since weights were compared, which may have updated some
+  std::exception_ptr update_error_;   // of an early one in this round
+  bool table_moved_ = false;          // the optimizer's parameters have changed in this round
+  bool some_are_copies_ = false;      // of what was contributed in this round: another tensor than param.grad()
+  bool some_are_held_ = false;        // of the slots
+  bool began_ = false;                // something was contributed in this round
   // Where, in this round, from its beginning to its end: of a rank that is alone.
   std::map<const std::byte*, const std::byte*> contributed_;
   bool closed_ = false;

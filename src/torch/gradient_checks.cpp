@@ -113,16 +113,20 @@ void GradientBinding::stepped(Outcome outcome) {
   }
 }
 
-// Once a plan: all ranks have a new one after the same round. And after a round that failed where others had been
-// updated early, on all ranks too.
-bool GradientBinding::must_compare_weights() const {
-  return failed_ || (options_.compare_weights && compared_ != reducer_->generation());
+// Whether weights are compared when `rounds` rounds have ended. The answer is the same on all ranks: they have a new
+// plan after the same round, count the same rounds, and a round that fails does so on all ranks.
+bool GradientBinding::must_compare_weights(std::uint64_t rounds) const {
+  if (failed_) return true;  // others may have been updated early
+  if (!options_.compare_weights) return false;
+  if (compared_ != reducer_->generation()) return true;
+  const auto every = static_cast<std::uint64_t>(options_.compare_weights_every);
+  return every != 0 && engine_.size() > 1 && rounds - compared_round_ >= every;
 }
 
 // With what the optimizer keeps for them, which the weights may not show yet. After a failure also of parameters that
 // have left the table since.
 void GradientBinding::compare_weights() {
-  if (!must_compare_weights()) return;
+  if (!must_compare_weights(reducer_->round())) return;
   std::vector<Compared> all;
   const auto add = [&](const Slots& slots) {
     for (const auto& slot : slots) {
@@ -134,9 +138,10 @@ void GradientBinding::compare_weights() {
   };
   add(slots_);
   if (failed_) add(departed_);
-  require_equal_weights(engine_, "weights of " + reducer_->name(), all,
-                        failed_ ? Occasion::failed_step : Occasion::beginning);
+  const Occasion later = compared_ == 0 ? Occasion::beginning : Occasion::later;
+  require_equal_weights(engine_, "weights of " + reducer_->name(), all, failed_ ? Occasion::failed_step : later);
   compared_ = reducer_->generation();
+  compared_round_ = reducer_->round();
   failed_ = false;
 }
 

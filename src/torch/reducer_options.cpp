@@ -19,6 +19,10 @@ void check(const DistributedOptions& options, const torch::optim::Optimizer& opt
   if (options.passes_per_step < 1) {
     throw UsageError("passes_per_step is " + std::to_string(options.passes_per_step) + "; it must be 1 or more");
   }
+  if (options.compare_weights_every < 0) {
+    throw UsageError("compare_weights_every is " + std::to_string(options.compare_weights_every) +
+                     "; it must be 0 or more");
+  }
   if (device.has_value() && (options.shared_gradients || options.overlap_update)) {
     throw UsageError(
         std::string(options.shared_gradients ? "shared_gradients is for gradients" : "overlap_update is for weights") +
@@ -49,6 +53,7 @@ ReducerOptions reducer_options(const DistributedOptions& options, const torch::o
   if (device) result.release_cached_memory = [device] { release_cached(*device); };
   result.settings = "passes_per_step=" + std::to_string(options.passes_per_step) +
                     ", compare_weights=" + std::to_string(options.compare_weights) +
+                    ", compare_weights_every=" + std::to_string(options.compare_weights_every) +
                     ", overlap_update=" + std::to_string(options.overlap_update);
   result.current_settings = [&optimizer] { return settings_of(optimizer); };
   return result;

@@ -12,6 +12,7 @@ kolo_test(training.checks TORCH SOURCES checks_test.cpp LABELS training torch TI
 kolo_test(training.passes TORCH SOURCES passes_test.cpp LABELS training torch TIMEOUT 120)
 kolo_test(training.held_gradients TORCH SOURCES held_gradients_test.cpp LABELS training torch TIMEOUT 120)
 kolo_test(training.many_parameters TORCH SOURCES many_parameters_test.cpp LABELS training torch TIMEOUT 300)
+kolo_test(training.drift TORCH SOURCES drift_test.cpp LABELS training torch TIMEOUT 120)
 kolo_test(training.frozen TORCH SOURCES frozen_test.cpp LABELS training torch TIMEOUT 120)
 kolo_test(training.model TORCH SOURCES model_test.cpp LABELS training torch TIMEOUT 300)
 kolo_test(training.odd_tensors TORCH SOURCES odd_tensors_test.cpp LABELS training torch TIMEOUT 300)

@@ -39,6 +39,10 @@ struct DistributedOptions {
   // compared bit by bit (a hash each) when gradients are first reduced, and again when their table has changed:
   // MismatchError names the ranks whose weights are not rank 0's.
   bool compare_weights = true;
+  // The same comparison once more when this many rounds have ended since the last one: it finds weights that drift
+  // apart. On a device the host waits for the weights then. 0: never. No effect with one rank or without
+  // compare_weights.
+  int compare_weights_every = 1000;
   // step() updates each weight as soon as its gradient is reduced, while others are still on their way: the update
   // fills the wait for slower ranks and for the network, and the numbers are the same. For FusedSGD and FusedAdamW in
   // the host's memory, where step() closes the round (not after synchronize(), nor with a closure). What it costs: a
@@ -73,7 +77,9 @@ class DistributedOptimizer {
                        const torch::OrderedDict<std::string, at::Tensor>& parameters, DistributedOptions options = {})
       : DistributedOptimizer(context, std::shared_ptr<torch::optim::Optimizer>(&optimizer, [](auto*) {}),
                              named_tensors(parameters), options) {}
-  // For a program that has an Engine and no Context.
+  // For a program that has an Engine and no Context. The other constructors also compare what changes the last bits of
+  // LibTorch's results (thread count, CPU capability, versions of libraries), and log a warning on rank 0 if ranks
+  // differ; an Engine has no log.
   DistributedOptimizer(Engine& engine, std::shared_ptr<torch::optim::Optimizer> optimizer,
                        const NamedTensors& parameters, DistributedOptions options = {});
   ~DistributedOptimizer();  // detach()
