@@ -89,6 +89,7 @@ bool EngineImpl::drain() {
   {
     const std::scoped_lock lock(queue_lock_);
     arrived.swap(queue_);
+    active_.fetch_add(static_cast<int>(arrived.size()));  // first, or a coordinator that looks between goes to sleep
     queued_.store(0);
   }
   for (auto& submission : arrived) {
