@@ -1,5 +1,7 @@
 #include "kolo/torch/distributed_optimizer.h"
 
+#include <c10/core/GradMode.h>
+
 #include "torch/execution_environment.h"
 #include "torch/gradient_binding.h"
 
@@ -62,7 +64,20 @@ void DistributedOptimizer::zero_grad(bool set_to_none) {
   if (binding_) {
     binding_->reopen();
   }
-  optimizer_->zero_grad(set_to_none);
+  // torch's zero_grad() detaches each gradient in place, which it refuses for views, as of a flat buffer.
+  const c10::NoGradGuard no_grad;
+  for (const auto& group : optimizer_->param_groups()) {
+    for (const at::Tensor& parameter : group.params()) {
+      at::Tensor& gradient = parameter.mutable_grad();
+      if (!gradient.defined()) continue;
+      if (set_to_none) {
+        gradient.reset();
+        continue;
+      }
+      if (gradient.requires_grad()) gradient.detach_();
+      gradient.zero_();
+    }
+  }
 }
 
 void DistributedOptimizer::add_param_group(const torch::optim::OptimizerParamGroup& group,

@@ -130,18 +130,22 @@ bool GradientSlot::is_view(const at::Tensor& gradient) const {
   return view_.defined() && view_.storage().unsafeGetStorageImpl() == gradient.storage().unsafeGetStorageImpl();
 }
 
-bool GradientSlot::grad_has_other_owner() const {
+std::size_t GradientSlot::references_to_grad() const {
   const at::Tensor& grad = parameter.grad();
-  const std::size_t known = 1 + (kept.is_same(grad) ? 1 : 0) + (view_.is_same(grad) ? 1 : 0);
-  return grad.use_count() > known || (!grad.storage().resizable() && !is_view(grad));
+  return 1 + (kept.is_same(grad) ? 1 : 0) + (view_.is_same(grad) ? 1 : 0);
 }
 
-std::size_t GradientSlot::tensors_on_storage_of_grad() const {
+bool GradientSlot::grad_is_foreign() const {
+  const at::Tensor& grad = parameter.grad();
+  return !grad.storage().resizable() && !is_view(grad);
+}
+
+std::size_t GradientSlot::tensors_beside_grad() const {
   const at::Tensor& grad = parameter.grad();
   const auto is_another = [&](const at::Tensor& tensor) {
     return tensor.defined() && !tensor.is_same(grad) && tensor.storage().is_alias_of(grad.storage());
   };
-  return 1 + (is_another(kept) ? 1 : 0) + (is_another(view_) && !view_.is_same(kept) ? 1 : 0);
+  return (is_another(kept) ? 1 : 0) + (is_another(view_) && !view_.is_same(kept) ? 1 : 0);
 }
 
 bool GradientSlot::grad_is_result() const { return parameter.grad().defined() && is_same(result_, parameter.grad()); }

@@ -56,10 +56,13 @@ class GradientSlot {
   void rescue_kept() noexcept;
   // Whether `gradient` is last round's view, wherever its memory is by now.
   [[nodiscard]] bool is_view(const at::Tensor& gradient) const;
-  // REQUIRES: param.grad() is dense. Whether the program holds it too, or has made it of its own memory (from_blob).
-  [[nodiscard]] bool grad_has_other_owner() const;
-  // How many of the tensors on the storage of param.grad() are known: itself, and what was contributed.
-  [[nodiscard]] std::size_t tensors_on_storage_of_grad() const;
+  // The following three: REQUIRES: param.grad() is dense.
+  // How many references to the tensor param.grad() are known: the parameter's, and those of this slot.
+  [[nodiscard]] std::size_t references_to_grad() const;
+  // How many other tensors of this slot are on its storage.
+  [[nodiscard]] std::size_t tensors_beside_grad() const;
+  // Whether the program has made it of its own memory (from_blob).
+  [[nodiscard]] bool grad_is_foreign() const;
   // Whether param.grad() is what the last round left there, whatever has been written to it since.
   [[nodiscard]] bool grad_is_result() const;
   // The same, and nothing has.

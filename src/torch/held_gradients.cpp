@@ -7,14 +7,40 @@
 #include <vector>
 
 #include "torch/gradient_binding.h"
+#include "torch/tensor_check.h"
 
 namespace kolo {
 namespace {
 
+std::size_t use_count(const c10::TensorImpl* tensor) { return c10::raw::intrusive_ptr::use_count(tensor); }
+
+// The gradients of this table that lie on one storage, and how much of its use count they explain.
 struct Sharing {
-  std::size_t known = 0;  // tensors of this table on one storage
   std::vector<GradientSlot*> slots;
-  bool held = false;
+  std::unordered_map<const c10::TensorImpl*, std::size_t> gradients;  // references that this table holds
+  std::unordered_map<const c10::TensorImpl*, std::size_t> bases;      // of gradients that are views: how many
+  std::size_t contributed = 0;                                        // tensors that this table holds beside gradients
+  bool foreign = false;                                               // memory that LibTorch did not allocate
+
+  void add(GradientSlot& slot) {
+    const at::Tensor& gradient = slot.parameter.grad();
+    slots.push_back(&slot);
+    const auto [references, fresh] = gradients.try_emplace(gradient.unsafeGetTensorImpl(), 0);
+    references->second += slot.references_to_grad();
+    if (fresh && gradient.is_view()) ++bases[gradient._base().unsafeGetTensorImpl()];
+    contributed += slot.tensors_beside_grad();
+    foreign |= slot.grad_is_foreign();
+  }
+  // A base that only the views keep alive is not the program's.
+  [[nodiscard]] bool has_other_owner() const {
+    const auto is_ours = [this](const auto& base) {
+      return !gradients.contains(base.first) && use_count(base.first) <= base.second;
+    };
+    const std::size_t known = gradients.size() + contributed + std::ranges::count_if(bases, is_ours);
+    const auto is_kept = [](const auto& gradient) { return use_count(gradient.first) > gradient.second; };
+    return foreign || slots.front()->parameter.grad().storage().use_count() > known ||
+           std::ranges::any_of(gradients, is_kept);
+  }
 };
 
 using Extent = std::tuple<const std::byte*, const std::byte*, const GradientSlot*>;
@@ -28,26 +54,22 @@ std::pair<const std::byte*, const std::byte*> GradientBinding::extent_of(const a
   return {begin, begin + static_cast<std::size_t>(last + 1) * gradient.element_size()};
 }
 
-// Autograd may cut several gradients out of one storage: that storage is the program's too if it has more tensors than
-// these gradients. A parameter of several wrapped optimizers is left out: the others still read its gradient.
+// Autograd may cut several gradients out of one storage, or make one tensor for two parameters: the program holds these
+// only if their storage has more owners than this table. A parameter of several wrapped optimizers is left out: the
+// others still read its gradient. So is a gradient whose elements overlap, which nobody can write to.
 void GradientBinding::find_held_gradients() {
   if (results_are_contributions() && !some_are_copies_) return;  // param.grad() stays what it is everywhere
   std::unordered_map<const c10::StorageImpl*, Sharing> storages;
   for (const auto& slot : slots_) {
     const at::Tensor& gradient = slot->parameter.grad();
     if (!gradient.defined() || gradient.layout() != c10::kStrided || gradient.requires_grad()) continue;
-    if (gradient.sizes() != slot->parameter.sizes()) continue;
-    slot->held = slot->grad_has_other_owner() && is_of_this_only(*slot);
-    if (!slot->held && gradient.storage().use_count() == 1) continue;
-    Sharing& sharing = storages[gradient.storage().unsafeGetStorageImpl()];
-    sharing.known += slot->tensors_on_storage_of_grad();
-    sharing.slots.push_back(slot.get());
-    sharing.held |= slot->held;
+    if (gradient.sizes() != slot->parameter.sizes() || may_overlap(gradient)) continue;
+    const bool shared = gradient.use_count() > slot->references_to_grad() || gradient.storage().use_count() > 1;
+    if (shared || slot->grad_is_foreign()) storages[gradient.storage().unsafeGetStorageImpl()].add(*slot);
   }
-  for (auto& [storage, sharing] : storages) {
-    const std::size_t tensors = sharing.slots.front()->parameter.grad().storage().use_count();
-    if (!sharing.held && tensors <= sharing.known) continue;
-    for (GradientSlot* const slot : sharing.slots) slot->held = slot->held || is_of_this_only(*slot);
+  for (const auto& [storage, sharing] : storages) {
+    if (!sharing.has_other_owner()) continue;
+    for (GradientSlot* const slot : sharing.slots) slot->held = is_of_this_only(*slot);
     some_are_held_ = true;
   }
   refuse_overlaps();
