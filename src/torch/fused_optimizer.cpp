@@ -21,9 +21,12 @@ void require_writable(const torch::optim::Optimizer& optimizer) {
       const bool frozen = weight.is_inference() && !c10::InferenceMode::is_enabled();
       const bool overlaps = weight.layout() == c10::kStrided && may_overlap(weight);
       if (!frozen && !overlaps) continue;
-      throw UsageError("parameter " + std::to_string(group) + "." + std::to_string(i) + " (group.position) " +
-                       (frozen ? "was made in InferenceMode and cannot be updated outside of it; use clone()"
-                               : "has elements that overlap, as after expand(); use clone()"));
+      const auto name = "parameter " + std::to_string(i) + " of group " + std::to_string(group);
+      if (frozen) {
+        throw UsageError("an optimizer's step: " + name +
+                         " was made in InferenceMode and cannot be updated outside of it; make it from clone()");
+      }
+      throw UsageError(overlap_text(name, weight));
     }
   }
 }

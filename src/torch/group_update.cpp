@@ -13,6 +13,7 @@
 
 #include "kolo/error.h"
 #include "torch/dtype.h"
+#include "torch/tensor_check.h"
 #include "torch/torch_device.h"
 
 namespace kolo {
@@ -56,23 +57,6 @@ c10::ScalarType common_type(const Updated& tensors) {
     if (tensor->defined()) type = c10::promoteTypes(type, tensor->scalar_type());
   }
   return type;
-}
-
-// Whether two indices may lead to one element in memory. Also true for some strides without that, which no operation of
-// LibTorch makes.
-bool may_share_memory_inside(const at::Tensor& tensor) {
-  if (!tensor.defined() || tensor.numel() == 0 || tensor.is_non_overlapping_and_dense()) return false;
-  std::vector<std::pair<std::int64_t, std::int64_t>> dims;  // stride, size
-  for (std::int64_t dim = 0; dim < tensor.dim(); ++dim) {
-    if (tensor.size(dim) > 1) dims.emplace_back(tensor.stride(dim), tensor.size(dim));
-  }
-  std::sort(dims.begin(), dims.end());
-  std::int64_t last = 0;  // place of the last element of the dimensions so far
-  for (const auto& [stride, size] : dims) {
-    if (stride <= last) return true;
-    last += stride * (size - 1);
-  }
-  return false;
 }
 
 // All tensors dense, of one type, and alike in memory: each is the tensor itself where that is so, else a copy.
@@ -142,6 +126,12 @@ void UpdatedList::add(const Updated& tensors) {
   if (tensors.second.defined()) seconds.push_back(tensors.second);
 }
 
+std::string overlap_text(const std::string& name, const at::Tensor& tensor) {
+  return "an optimizer's step: elements of " + name + " share memory (sizes " + c10::str(tensor.sizes()) +
+         ", strides " + c10::str(tensor.strides()) +
+         "), so they cannot be updated one by one; make the parameter from clone()";
+}
+
 bool is_launched(const StepLauncher* launcher, const at::Tensor& weight, const at::Tensor& gradient) {
   return launcher != nullptr && !weight.is_cpu() && weight.device().index() == launcher->device() &&
          weight.scalar_type() == c10::kFloat && is_flat({weight, gradient, {}, {}});
@@ -193,10 +183,7 @@ void GroupUpdate::require_updatable(const Updated& tensors, std::size_t index) c
                      "; FusedSGD and FusedAdamW update Float, Double, Half and BFloat16");
   }
   for (const at::Tensor* tensor : {&tensors.weight, &tensors.first, &tensors.second}) {
-    if (!may_share_memory_inside(*tensor)) continue;
-    throw UsageError("an optimizer's step: elements of " + name() + " share memory (sizes " +
-                     c10::str(tensor->sizes()) + ", strides " + c10::str(tensor->strides()) +
-                     "), so they cannot be updated one by one; make the parameter from clone()");
+    if (tensor->defined() && may_overlap(*tensor)) throw UsageError(overlap_text(name(), *tensor));
   }
 }
 

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -51,6 +52,8 @@ class UpdateRule {
   virtual void on_host(const UpdateArrays& arrays, std::int64_t number) const = 0;
 };
 
+// The error for a parameter, called `name`, whose elements share memory.
+[[nodiscard]] std::string overlap_text(const std::string& name, const at::Tensor& tensor);
 // Whether `launcher`, which may be null, takes a weight and its gradient.
 [[nodiscard]] bool is_launched(const StepLauncher* launcher, const at::Tensor& weight, const at::Tensor& gradient);
 // For a launch: the group's tensors, none of which has a gradient so far.
