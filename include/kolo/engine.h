@@ -35,7 +35,7 @@ struct Request {
   void* output = nullptr;            // null: leave the result in kolo's memory, see Work::result()
   Stream stream;                     // the host's: memory of a device is a UsageError
   std::shared_ptr<const void> keep;  // whatever owns input and output; let go when the Work is done
-  std::string refused;               // not empty: why this rank cannot take part; every rank then gets a UsageError
+  std::string refused{};             // not empty: why this rank cannot take part; every rank then gets a UsageError
 };
 
 // Thread-safe. One per Context; made and ended by it. What it makes (reducers, launchers) must not be used once it has

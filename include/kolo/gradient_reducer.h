@@ -38,7 +38,8 @@ struct ReducerOptions {
   // place in each round, and empty where nothing was contributed. With prescale, postscale and in_place_from as here.
   bool contributions_stay = false;
   std::string settings;  // anything else that must agree on all ranks; compared, never read
-  std::string refused;  // not empty: why this rank cannot take part; make_reducer() then throws UsageError on all ranks
+  // Not empty: why this rank cannot take part. make_reducer() then throws a UsageError on all ranks.
+  std::string refused{};
   // The same for what may change: asked for, in finish(), where ranks negotiate a round, which they do for the first
   // one and when a table has changed. Empty: nothing.
   std::function<std::string()> current_settings{};

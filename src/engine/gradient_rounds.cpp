@@ -46,7 +46,7 @@ Entry GradientRounds::make_entry(const std::string& settings) const {
   entry.signature.kind = Kind::gradient_round;
   ReducerOptions options = settings_.options;
   const std::string note = notes_differ_ ? current_note() : "";
-  for (const auto& further : {settings, note, another_.empty() ? "" : "a second round of this step for " + another_}) {
+  for (const auto& further : {another_.empty() ? "" : "a second round of this step for " + another_, note, settings}) {
     if (!further.empty()) options.settings += (options.settings.empty() ? "" : ", ") + further;
   }
   entry.signature.table = table_text(table_, options);

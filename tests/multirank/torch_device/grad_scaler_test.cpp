@@ -77,17 +77,19 @@ TEST(GradScalerOfRanksOnDevices, KnowsAnOptimizerByMoreThanItsAddress) {
   for (const auto& rank : found) EXPECT_TRUE(rank.front().allclose(at::full({4}, 1 - 6 * 0.0125)));
 }
 
-// Wrapped again while nothing of it requires a gradient, an optimizer has no kernels, and the vote of before.
+// If an optimizer is wrapped again while all that it has on the device is frozen, it has no kernels, and the vote of
+// before. `spare`, which never has a gradient, keeps it from being an optimizer of no trainable parameter.
 Tensors freeze_the_body(Place& place) {
   const at::Tensor head = at::ones({4}).to(place.device).requires_grad_();
   const at::Tensor body = at::ones({4}).to(place.device).requires_grad_();
   const auto of_head = std::make_shared<FusedSGD>(std::vector<at::Tensor>{head}, torch::optim::SGDOptions(0.1));
-  const auto of_body = std::make_shared<FusedSGD>(std::vector<at::Tensor>{body}, torch::optim::SGDOptions(0.1));
+  const at::Tensor spare = at::ones({4}).requires_grad_();
+  const auto of_body = std::make_shared<FusedSGD>(std::vector<at::Tensor>{body, spare}, torch::optim::SGDOptions(0.1));
   GradScaler scaler(place.context, {.init_scale = 8});
   for (const bool frozen : {false, true}) {
     body.requires_grad_(!frozen);
     DistributedOptimizer one(place.context, of_head, NamedTensors{{"head", head}});
-    DistributedOptimizer other(place.context, of_body, NamedTensors{{"body", body}});
+    DistributedOptimizer other(place.context, of_body, NamedTensors{{"body", body}, {"spare", spare}});
     for (int step = 0; step < 2; ++step) {
       one.zero_grad();
       other.zero_grad();
