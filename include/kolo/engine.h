@@ -54,9 +54,9 @@ class Engine {
   virtual Work submit(Request request) = 0;
   // As submit(), for kolo's own libraries. REQUIRES: a name that begins with kolo/.
   virtual Work submit_internal(Request request) = 0;
-  // Moves whatever can move, without blocking. Whether anything did; false too when another thread is at it. With
-  // CoordinatorMode::never it waits for the other ranks where an operation needs new memory, as Work::wait() does: then
-  // all ranks call progress() or wait().
+  // Moves whatever can move. Whether anything did; false too when another thread is at it. If an operation needs new
+  // memory, it waits for the other ranks, as Work::wait() does: with CoordinatorMode::never all ranks must then call
+  // progress() or wait().
   virtual bool progress() = 0;
   // Collective over all ranks; compares the tables: MismatchError on every rank with the first difference. If a rank
   // cannot reduce its table, UsageError on every rank with that rank's reason.

@@ -285,9 +285,9 @@ void EngineImpl::bury(std::shared_ptr<void> memory) {
   buried_.push_back(std::move(memory));
 }
 
-// Without a coordinator a program that polls is the only one to allocate, and to find that a deadline has passed.
+// A program that polls keeps the lock from the coordinator for most of the time, so it allocates and looks at deadlines
+// itself.
 bool EngineImpl::progress() {
-  if (coordinator_ != nullptr) return progress_without_waiting();
   const bool moved = try_advance(Visitor::poller);
   if (!moved && parts_.transport != nullptr) check_deadlines();
   return moved;
