@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "torch/dtype.h"
 #include "torch/tensor_check.h"
@@ -68,7 +69,7 @@ std::int64_t rows_of_all(Context& context, std::int64_t rows, std::string name) 
 
 at::Tensor TensorWork::wait() {
   work_.wait();
-  write_back(tensor_, dense_);
+  write_back(tensor_, std::exchange(dense_, tensor_));  // once: the program may change the tensor before it waits again
   return tensor_;
 }
 

@@ -260,6 +260,18 @@ TEST(Allgather, ShapesWithEmptyDimensionsAreThoseOfCat) {
   });
 }
 
+TEST(TensorWork, SecondWaitLeavesTheTensorAsTheProgramMadeIt) {
+  on_ranks(2, [](Context& context) {
+    for (const at::Tensor& tensor :
+         {torch::full({4}, 3.0), torch::_neg_view(torch::full({4}, -3.0)), torch::full({4, 2}, 3.0).select(1, 0)}) {
+      kolo::TensorWork work = kolo::allreduce_async(context, tensor, "x");
+      work.wait();
+      tensor.mul_(2);
+      EXPECT_TRUE(work.wait().eq(6).all().item<bool>()) << tensor;
+    }
+  });
+}
+
 TEST(Allgather, ScalarsMakeOneElementForEachRank) {
   on_ranks(3, [](Context& context) {
     const at::Tensor scalar = torch::tensor(context.rank() + 0.5F);
