@@ -12,6 +12,12 @@ namespace {
 
 constexpr const char* kUndefined = "undefined";
 
+// As host_form() lays the tensor out.
+std::vector<std::int64_t> strides_as_sent(const at::Tensor& tensor) {
+  if (!tensor.is_non_overlapping_and_dense()) return kolo::contiguous_strides(tensor.sizes());
+  return canonical_strides(tensor.sizes(), tensor.strides());
+}
+
 // One line a tensor: its name, a tab, what it is.
 std::string table_text(const NamedTensors& tensors) {
   std::ostringstream text;
@@ -28,7 +34,7 @@ std::string table_text(const NamedTensors& tensors) {
     }
     text << " sizes " << tensor.sizes();
     if (tensor.layout() == c10::kStrided) {
-      text << " strides " << c10::IntArrayRef(canonical_strides(tensor.sizes(), tensor.strides()));
+      text << " strides " << c10::IntArrayRef(strides_as_sent(tensor));
     } else {
       text << " layout " << tensor.layout();
     }
