@@ -10,6 +10,7 @@
 #include <torch/serialize/input-archive.h>
 #include <torch/serialize/output-archive.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <optional>
@@ -49,15 +50,32 @@ std::string saved(const torch::optim::OptimizerOptions& options) {
   }
 }
 
-// Without blanks: settings are told apart by ", ". Nothing for values of another kind.
-std::optional<std::string> text_of(const c10::IValue& value) {
-  if (value.isNone()) return "none";
-  if (value.isBool()) return value.toBool() ? "true" : "false";
-  if (value.isInt()) return std::to_string(value.toInt());
-  if (value.isDouble()) return shortest(value.toDouble());
-  if (value.isString()) return value.toStringRef();
-  if (!value.isTuple() && !value.isList()) return std::nullopt;
-  const auto elements = value.isTuple() ? value.toTupleRef().elements().vec() : value.toListRef().vec();
+// On one line and without ", ", which separates settings.
+std::string on_one_line(std::string text) {
+  std::ranges::replace(text, '\n', ' ');
+  for (auto at = text.find(", "); at != std::string::npos; at = text.find(", ", at)) text.erase(at + 1, 1);
+  return text;
+}
+
+std::string text_of(const at::Tensor& tensor) {
+  constexpr std::int64_t kShown = 16;
+  if (!tensor.defined()) return "none";
+  if (tensor.numel() > kShown || tensor.is_complex()) {
+    std::ostringstream text;
+    text << "tensor of " << tensor.numel() << " elements (hash " << std::hex << fingerprint(tensor) << ")";
+    return text.str();
+  }
+  const at::Tensor values = tensor.to(at::kCPU, at::kDouble).flatten();
+  std::string text;
+  for (std::int64_t i = 0; i < values.numel(); ++i) {
+    text += (i == 0 ? "" : ",") + shortest(values[i].item<double>());
+  }
+  return "tensor(" + text + ")";
+}
+
+std::optional<std::string> text_of(const c10::IValue& value);
+
+std::optional<std::string> text_of(const std::vector<c10::IValue>& elements) {
   std::string text;
   for (const auto& element : elements) {
     const auto each = text_of(element);
@@ -65,6 +83,22 @@ std::optional<std::string> text_of(const c10::IValue& value) {
     text += (text.empty() ? "(" : ",") + *each;
   }
   return text.empty() ? "()" : text + ")";
+}
+
+// Nothing for values of another kind.
+std::optional<std::string> text_of(const c10::IValue& value) {
+  if (value.isNone()) return "none";
+  if (value.isBool()) return value.toBool() ? "true" : "false";
+  if (value.isInt()) return std::to_string(value.toInt());
+  if (value.isDouble()) return shortest(value.toDouble());
+  if (value.isString()) return on_one_line(value.toStringRef());
+  if (value.isTensor()) return text_of(value.toTensor());
+  if (value.isTuple()) return text_of(value.toTupleRef().elements().vec());
+  if (value.isList()) return text_of(value.toListRef().vec());
+  if (!value.isGenericDict()) return std::nullopt;
+  std::vector<c10::IValue> entries;
+  for (const auto& entry : value.toGenericDict()) entries.insert(entries.end(), {entry.key(), entry.value()});
+  return text_of(entries);
 }
 
 // "lr=0.1", "momentum=0.9", ... from what the options write of themselves. Of a value that has no text: a hash of all.
