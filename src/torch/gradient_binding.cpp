@@ -95,7 +95,7 @@ bool GradientBinding::is_of_this_only(const GradientSlot& slot) {
 }
 
 void GradientBinding::remember_leftover(const GradientSlot& slot) {
-  if (slot.grad_is_leftover()) Leftovers::instance().add(slot.parameter.grad());
+  if (slot.grad_has_result_value()) Leftovers::instance().add(slot.parameter.grad());
 }
 
 void GradientBinding::detach() {
@@ -346,6 +346,7 @@ void GradientBinding::publish(const Slots& slots) {
 bool GradientBinding::publish(GradientSlot& slot) {
   if (!reducer_->contributed(slot.index)) return false;
   if (table_moved_ && !is_described_by(slot.parameter, slot.info)) return false;
+  if (results_are_contributions() && slot.contributed && slot.changed_since_contribution()) return true;
   slot.publish(reducer_->gradient(slot.index));
   if (slot.held && reader_.has_value()) keep_for(slot.parameter.grad(), *reader_);
   return true;

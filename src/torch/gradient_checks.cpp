@@ -32,9 +32,9 @@ void GradientBinding::require_some(const std::vector<NamedParameter>& trainable)
                    "be trained, and call requires_grad_() on them, before it is wrapped in a DistributedOptimizer");
 }
 
-// What was handed over is reduced as it was then. (A rank that is alone hands over nothing.)
+// What was handed over is reduced as it was then.
 void GradientBinding::refuse_late_changes() {
-  if (engine_.size() == 1) return;
+  if (results_are_contributions()) return;  // publish() leaves a changed gradient as it is
   for (const auto& slot : slots_) {
     if (!slot->contributed || !slot->changed_since_contribution()) continue;
     spoil("the gradient of '" + slot->info.name +
@@ -48,7 +48,7 @@ void GradientBinding::refuse_late_changes() {
 bool GradientBinding::was_reduced(const at::Tensor& parameter) {
   return Leftovers::instance().state_of(parameter.grad()) != Leftovers::State::none ||
          std::ranges::any_of(GradientHook::slots_of(parameter),
-                             [](const auto& slot) { return slot->grad_is_leftover(); });
+                             [](const auto& slot) { return slot->grad_has_result_value(); });
 }
 
 // The optimizer in it uses every gradient that there is, and only those of the table are averaged.
@@ -109,7 +109,7 @@ void GradientBinding::stepped(Outcome outcome) {
   }
   if (results_are_contributions()) return;  // a changed gradient that is contributed again stays what it is
   for (const auto& slot : slots_) {
-    slot->remember_version();
+    slot->remember_result();
   }
 }
 

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "torch/dtype.h"
+#include "torch/fingerprint.h"
 #include "torch/torch_device.h"
 
 namespace kolo {
@@ -56,7 +57,8 @@ void GradientSlot::publish(std::span<std::byte> memory) {
     parameter.mutable_grad() = view_;
   }
   result_ = weak(parameter.grad());
-  remember_version();
+  result_is_held_ = held;
+  remember_result();
 }
 
 bool GradientSlot::is_kept(std::span<std::byte> memory) const {
@@ -151,7 +153,14 @@ std::size_t GradientSlot::tensors_beside_grad() const {
 bool GradientSlot::grad_is_result() const { return parameter.grad().defined() && is_same(result_, parameter.grad()); }
 
 bool GradientSlot::grad_is_leftover() const {
-  return grad_is_result() && !parameter.grad().is_inference() && parameter.grad()._version() == version_;
+  if (!grad_is_result() || parameter.grad().is_inference() || parameter.grad()._version() != version_) return false;
+  return !result_hash_ || fingerprint(parameter.grad()) == *result_hash_;
+}
+
+bool GradientSlot::grad_has_result_value() const {
+  if (!grad_is_result() || parameter.grad().is_inference()) return false;
+  if (result_hash_) return fingerprint(parameter.grad()) == *result_hash_;
+  return parameter.grad()._version() == version_;
 }
 
 // Gradients that autograd cut out of one tensor (of parameters that were concatenated, say) share memory and counter: a
@@ -164,11 +173,14 @@ void GradientSlot::remember_contribution() {
   if (!grad.is_inference() && grad.storage().use_count() == 1) {
     handed_version_ = static_cast<std::uint32_t>(grad._version());
   }
+  handed_whole_ = !handed_version_;
   handed_sample_ = sample_of(grad);
 }
 
-// Of four elements, spread evenly; none where the result is written over them while it is reduced.
+// Of four elements, spread evenly, or of all where no version tells. None where the result is written over them while
+// it is reduced.
 std::uint64_t GradientSlot::sample_of(const at::Tensor& grad) const {
+  if (handed_whole_ && grad.is_cpu() && !in_place) return fingerprint(grad);
   const std::size_t element = grad.element_size();
   if (!grad.is_cpu() || in_place || grad.numel() == 0 || !grad.is_non_overlapping_and_dense()) return 0;
   const auto* const bytes = static_cast<const std::byte*>(grad.const_data_ptr());
@@ -192,6 +204,7 @@ bool GradientSlot::changed_since_contribution() const {
     if (grad.layout() != c10::kStrided) return true;
     if (!grad.storage().resizable()) return false;
     if (!grad.is_cpu()) return grad.const_data_ptr() != handed_memory_;
+    if (!in_place && kept.defined()) return fingerprint(grad) != fingerprint(kept) && !grad.equal(kept);
   }
   return sample_of(grad) != handed_sample_;
 }
@@ -207,6 +220,12 @@ bool GradientSlot::dropped_since_pass() const {
   const at::Tensor& grad = parameter.grad();
   return !is_same(pass_grad_, grad) || grad.is_inference() ||
          static_cast<std::uint32_t>(grad._version()) != pass_version_ + 1;
+}
+
+void GradientSlot::remember_result() {
+  remember_version();
+  result_hash_.reset();
+  if (result_is_held_ && grad_is_result() && parameter.grad().is_cpu()) result_hash_ = fingerprint(parameter.grad());
 }
 
 void GradientSlot::remember_version() {

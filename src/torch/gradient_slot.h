@@ -67,6 +67,8 @@ class GradientSlot {
   [[nodiscard]] bool grad_is_result() const;
   // The same, and nothing has.
   [[nodiscard]] bool grad_is_leftover() const;
+  // Whether param.grad() is what the last round left there and still has its value, as far as is known.
+  [[nodiscard]] bool grad_has_result_value() const;
   // param.grad() has just been handed over; whether the program has written to it, or put another in its place, since.
   // (One that is gone, or another optimizer's result, is none of these.) LibTorch's clip_grad_norm_() writes behind
   // autograd's back: that is seen by some elements, of the host's memory where nobody else writes.
@@ -77,7 +79,9 @@ class GradientSlot {
   // REQUIRES: a backward pass has just ended. Whether param.grad() lacks the passes before this one: it was reset or
   // zeroed since remember_pass(). Also true where autograd or the program replaced or changed it in another way.
   [[nodiscard]] bool dropped_since_pass() const;
+  // param.grad() is what a round has left there, as it is now. The first: only its version has moved.
   void remember_version();
+  void remember_result();
 
  private:
   void publish_view(std::span<std::byte> memory);
@@ -89,12 +93,16 @@ class GradientSlot {
   // param.grad() as the last round left it. Weak: zero_grad() shall free it.
   WeakTensor result_ = weak({});
   std::uint32_t version_ = 0;
+  // Of a result in the program's own tensor, which it may write to behind autograd's back, or through another view.
+  std::optional<std::uint64_t> result_hash_;
+  bool result_is_held_ = false;
   [[nodiscard]] std::uint64_t sample_of(const at::Tensor& grad) const;
 
   WeakTensor handed_over_ = weak({});
   const void* handed_memory_ = nullptr;
   std::optional<std::uint32_t> handed_version_;  // none: others count in it too
   std::uint64_t handed_sample_ = 0;
+  bool handed_whole_ = false;  // the sample is a hash of all elements
 
   WeakTensor pass_grad_ = weak({});
   std::uint32_t pass_version_ = 0;

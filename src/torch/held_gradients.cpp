@@ -1,9 +1,14 @@
 // The part of GradientBinding that finds gradients which the program holds too: views of a flat buffer, tensors that it
 // keeps to clear them. param.grad() must stay that tensor, so the result is copied into it. A gradient that nobody else
 // holds becomes a view of the result, without a copy.
+#include <ATen/ops/zeros.h>
+
 #include <algorithm>
+#include <optional>
+#include <span>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "torch/gradient_binding.h"
@@ -12,15 +17,15 @@
 namespace kolo {
 namespace {
 
-std::size_t use_count(const c10::TensorImpl* tensor) { return c10::raw::intrusive_ptr::use_count(tensor); }
+std::size_t use_count(c10::TensorImpl* tensor) { return c10::raw::intrusive_ptr::use_count(tensor); }
 
 // The gradients of this table that lie on one storage, and how much of its use count they explain.
 struct Sharing {
   std::vector<GradientSlot*> slots;
-  std::unordered_map<const c10::TensorImpl*, std::size_t> gradients;  // references that this table holds
-  std::unordered_map<const c10::TensorImpl*, std::size_t> bases;      // of gradients that are views: how many
-  std::size_t contributed = 0;                                        // tensors that this table holds beside gradients
-  bool foreign = false;                                               // memory that LibTorch did not allocate
+  std::unordered_map<c10::TensorImpl*, std::size_t> gradients;  // references that this table holds
+  std::unordered_map<c10::TensorImpl*, std::size_t> bases;      // of gradients that are views: how many
+  std::size_t contributed = 0;                                  // tensors that this table holds beside gradients
+  bool foreign = false;                                         // memory that LibTorch did not allocate
 
   void add(GradientSlot& slot) {
     const at::Tensor& gradient = slot.parameter.grad();
@@ -36,14 +41,38 @@ struct Sharing {
     const auto is_ours = [this](const auto& base) {
       return !gradients.contains(base.first) && use_count(base.first) <= base.second;
     };
-    const std::size_t known = gradients.size() + contributed + std::ranges::count_if(bases, is_ours);
+    const auto own_bases = static_cast<std::size_t>(std::ranges::count_if(bases, is_ours));
+    const std::size_t known = gradients.size() + contributed + own_bases;
     const auto is_kept = [](const auto& gradient) { return use_count(gradient.first) > gradient.second; };
-    return foreign || slots.front()->parameter.grad().storage().use_count() > known ||
-           std::ranges::any_of(gradients, is_kept);
+    const auto owners = static_cast<std::size_t>(slots.front()->parameter.grad().storage().use_count());
+    return foreign || owners > known || std::ranges::any_of(gradients, is_kept);
   }
 };
 
 using Extent = std::tuple<const std::byte*, const std::byte*, const GradientSlot*>;
+using Pair = std::pair<const GradientSlot*, const GradientSlot*>;
+
+// The first two gradients that have an element in common. Columns of one matrix have none, although their extents
+// overlap. `end`: of all extents, which ascend.
+std::optional<Pair> find_overlap(std::span<const Extent> extents, const std::byte* end) {
+  const std::byte* const begin = std::get<0>(extents.front());
+  const auto element = static_cast<std::size_t>(std::get<2>(extents.front())->parameter.grad().element_size());
+  const auto elements = static_cast<std::int64_t>(static_cast<std::size_t>(end - begin) / element);
+  const at::Tensor owners = at::zeros({elements}, at::kInt);  // of each element: the number of its gradient
+  for (std::size_t i = 0; i < extents.size(); ++i) {
+    const auto& [from, unused, slot] = extents[i];
+    const at::Tensor& gradient = slot->parameter.grad();
+    const auto offset = static_cast<std::size_t>(from - begin);
+    if (static_cast<std::size_t>(gradient.element_size()) != element || offset % element != 0)
+      return Pair(std::get<2>(extents.front()), slot);
+    const at::Tensor mine =
+        owners.as_strided(gradient.sizes(), gradient.strides(), static_cast<std::int64_t>(offset / element));
+    const auto owner = mine.max().item<std::int32_t>();
+    if (owner > 0) return Pair(std::get<2>(extents[static_cast<std::size_t>(owner) - 1]), slot);
+    mine.fill_(static_cast<std::int32_t>(i) + 1);
+  }
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -75,7 +104,7 @@ void GradientBinding::find_held_gradients() {
   refuse_overlaps();
 }
 
-// Two results cannot be copied into the same memory. (With one rank, what the program has made of it stays.)
+// Two results cannot be copied into the same elements. (With one rank, what the program has made of it stays.)
 void GradientBinding::refuse_overlaps() {
   if (engine_.size() == 1) return;
   std::vector<Extent> extents;
@@ -85,12 +114,21 @@ void GradientBinding::refuse_overlaps() {
     extents.emplace_back(begin, end, slot.get());
   }
   std::ranges::sort(extents, {}, [](const Extent& extent) { return std::get<0>(extent); });
-  const auto overlap = std::ranges::adjacent_find(
-      extents, [](const Extent& one, const Extent& next) { return std::get<1>(one) > std::get<0>(next); });
-  if (overlap == extents.end()) return;
-  spoil("the gradients of '" + std::get<2>(overlap[0])->info.name + "' and '" + std::get<2>(overlap[1])->info.name +
-        "' overlap in memory that the program holds too, so their reduced values cannot both be kept there. Give each "
-        "parameter a gradient of its own (clone()), or none before backward()");
+  for (std::size_t first = 0; first < extents.size();) {  // extents that overlap one another, one cluster at a time
+    std::size_t last = first + 1;
+    const std::byte* end = std::get<1>(extents[first]);
+    for (; last < extents.size() && std::get<0>(extents[last]) < end; ++last) {
+      end = std::max(end, std::get<1>(extents[last]));
+    }
+    const auto overlap =
+        last - first > 1 ? find_overlap(std::span(extents).subspan(first, last - first), end) : std::nullopt;
+    if (overlap) {
+      spoil("the gradients of '" + overlap->first->info.name + "' and '" + overlap->second->info.name +
+            "' overlap in memory that the program holds too, so their reduced values cannot both be kept there. Give "
+            "each parameter a gradient of its own (clone()), or none before backward()");
+    }
+    first = last;
+  }
 }
 
 }  // namespace kolo

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -296,6 +297,101 @@ TEST(HeldGradients, ThatOverlapAreUsageErrorThatNamesBoth) {
       });
     }
   }
+}
+
+// One weight, of zeros, whose gradient the program owns.
+struct Owned {
+  Owned(Context& context, const at::Tensor& gradient)
+      : weight(torch::zeros({4}).requires_grad_()),
+        optimizer(context, std::make_shared<FusedSGD>(Tensors{weight}, torch::optim::SGDOptions(0.5)),
+                  NamedTensors{{"weight", weight}}) {
+    weight.mutable_grad() = gradient;
+  }
+  at::Tensor weight;
+  DistributedOptimizer optimizer;
+};
+
+// No backward pass runs, and no version counter moves.
+TEST(HeldGradients, ValuesWrittenBehindAutogradAreReduced) {
+  const std::vector<std::function<void(const at::Tensor&, float)>> writes = {
+      [](const at::Tensor& to, float value) { std::fill_n(to.mutable_data_ptr<float>(), to.numel(), value); },
+      [](const at::Tensor& to, float value) { to.data().fill_(value); }};
+  for (const auto& write : writes) {
+    on_ranks(2, [&](Context& context) {
+      const at::Tensor buffer = torch::zeros({4});
+      Owned owned(context, buffer);
+      for (int step = 0; step < 4; ++step) {
+        write(buffer, static_cast<float>(context.rank() + step));
+        owned.optimizer.step();
+        EXPECT_TRUE(buffer.eq(step + 0.5).all().item<bool>()) << step << ": " << buffer;
+      }
+    });
+  }
+}
+
+// The gradient is zero but for one element, and its version counter is that of the whole buffer.
+TEST(HeldGradients, ChangedThroughTheBufferAfterBackwardAreUsageError) {
+  const std::vector<std::pair<at::Tensor, std::function<at::Tensor(const at::Tensor&)>>> buffers = {
+      {torch::zeros({9}), [](const at::Tensor& flat) { return flat.narrow(0, 3, 4); }},
+      {torch::zeros({4, 2}), [](const at::Tensor& wide) { return wide.select(1, 0); }}};
+  for (const auto& [zeros, part] : buffers) {
+    on_ranks(2, [&, &zeros = zeros, &part = part](Context& context) {
+      const at::Tensor buffer = zeros.clone();
+      Owned owned(context, part(buffer));
+      (owned.weight.narrow(0, 2, 1) * (context.rank() + 1)).sum().backward();
+      buffer.mul_(0.5);
+      EXPECT_THAT(error_of<UsageError>([&] { owned.optimizer.step(); }), HasSubstr("'weight' was changed after"));
+    });
+  }
+}
+
+TEST(HeldGradients, WhoseElementsOverlapBecomeViewsOfTheResult) {
+  on_ranks(2, [](Context& context) {
+    const at::Tensor expanded = torch::full({1}, context.rank() + 1.0F).expand({4});
+    Owned owned(context, expanded);
+    owned.optimizer.step();
+    EXPECT_TRUE(owned.weight.grad().eq(1.5).all().item<bool>());
+    EXPECT_TRUE(owned.weight.detach().eq(-0.75).all().item<bool>());
+    owned.optimizer.zero_grad();
+    (owned.weight * context.rank()).sum().backward();
+    owned.optimizer.step();
+    EXPECT_TRUE(owned.weight.detach().eq(-1).all().item<bool>());
+  });
+}
+
+// Their extents overlap, and no element is in two of them.
+TEST(HeldGradients, InColumnsOfOneMatrixGetTheReducedValues) {
+  on_ranks(2, [](Context& context) {
+    const at::Tensor matrix = torch::zeros({4, 3});
+    Tensors weights;
+    NamedTensors names;
+    for (int i = 0; i < 3; ++i) {
+      weights.push_back(torch::zeros({4}).requires_grad_());
+      weights.back().mutable_grad() = matrix.select(1, i);
+      names.emplace_back(std::to_string(i), weights.back());
+    }
+    auto sgd = std::make_shared<FusedSGD>(weights, torch::optim::SGDOptions(0.5));
+    DistributedOptimizer optimizer(context, sgd, names);
+    for (int step = 0; step < 3; ++step) {
+      matrix.zero_();
+      at::Tensor loss = torch::zeros({});
+      for (int i = 0; i < 3; ++i) loss = loss + (weights[static_cast<std::size_t>(i)] * (i + context.rank())).sum();
+      loss.backward();
+      optimizer.step();
+      for (int i = 0; i < 3; ++i) EXPECT_TRUE(matrix.select(1, i).eq(i + 0.5).all().item<bool>()) << matrix;
+    }
+  });
+}
+
+// What the program makes of it counts, as in plain LibTorch: nothing has been handed to another rank.
+TEST(GradientsOfAutograd, MayBeReplacedBeforeTheStepOfALoneRank) {
+  on_ranks(1, [](Context& context) {
+    Owned owned(context, {});
+    (owned.weight * 2).sum().backward();
+    owned.weight.mutable_grad() = owned.weight.grad() * 0.5;
+    owned.optimizer.step();
+    EXPECT_TRUE(owned.weight.detach().eq(-0.5).all().item<bool>()) << owned.weight;
+  });
 }
 
 // Autograd made them, and nobody holds them.
