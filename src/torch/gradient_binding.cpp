@@ -241,8 +241,9 @@ void GradientBinding::contribute(GradientSlot& slot) {
     reducer_->contribute(slot.index, slot.kept.const_data_ptr(), slot.ready_stream());
   }
   slot.contributed = true;
-  some_are_copies_ = some_are_copies_ || !slot.kept.is_same(gradient);
-  if (engine_.size() > 1) slot.remember_contribution();
+  slot.copied = !slot.kept.is_same(gradient);
+  some_are_copies_ |= slot.copied;
+  if (slot.copied || !results_are_contributions()) slot.remember_contribution();
 }
 
 // With one rank and no scale, nothing is reduced.
@@ -346,7 +347,7 @@ void GradientBinding::publish(const Slots& slots) {
 bool GradientBinding::publish(GradientSlot& slot) {
   if (!reducer_->contributed(slot.index)) return false;
   if (table_moved_ && !is_described_by(slot.parameter, slot.info)) return false;
-  if (results_are_contributions() && slot.contributed && slot.changed_since_contribution()) return true;
+  if (results_are_contributions() && slot.was_replaced()) return true;
   slot.publish(reducer_->gradient(slot.index));
   if (slot.held && reader_.has_value()) keep_for(slot.parameter.grad(), *reader_);
   return true;

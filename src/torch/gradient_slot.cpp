@@ -153,8 +153,8 @@ std::size_t GradientSlot::tensors_beside_grad() const {
 bool GradientSlot::grad_is_result() const { return parameter.grad().defined() && is_same(result_, parameter.grad()); }
 
 bool GradientSlot::grad_is_leftover() const {
-  if (!grad_is_result() || parameter.grad().is_inference() || parameter.grad()._version() != version_) return false;
-  return !result_hash_ || fingerprint(parameter.grad()) == *result_hash_;
+  return grad_is_result() && !parameter.grad().is_inference() && parameter.grad()._version() == version_ &&
+         grad_has_result_value();
 }
 
 bool GradientSlot::grad_has_result_value() const {
@@ -207,6 +207,12 @@ bool GradientSlot::changed_since_contribution() const {
     if (!in_place && kept.defined()) return fingerprint(grad) != fingerprint(kept) && !grad.equal(kept);
   }
   return sample_of(grad) != handed_sample_;
+}
+
+bool GradientSlot::was_replaced() const {
+  const at::Tensor& grad = parameter.grad();
+  if (!contributed || !grad.defined() || kept.is_same(grad)) return false;
+  return !copied || changed_since_contribution();
 }
 
 void GradientSlot::remember_pass() {

@@ -31,6 +31,7 @@ class GradientSlot {
   GradientHook* hook = nullptr;  // ours, owned by the tensor
   int passes = 0;                // hook calls in this round, those under no_sync not counted
   bool contributed = false;      // in this round
+  bool copied = false;           // and as a copy of param.grad()
   at::Tensor kept;               // what was contributed: the engine may read it until the round has ended
   bool in_place = false;         // and write to it
   bool held = false;             // param.grad() is the program's too, and the result is copied into it
@@ -38,8 +39,8 @@ class GradientSlot {
   bool offered = false;          // its gradients are to be made in memory that its reducer gives
 
   // Makes param.grad() the reduced gradient, which is in `memory`: what was contributed, if that is where it lies, else
-  // a view. Reuses last round's view when nobody else holds it. If param.grad() is `held` it gets a copy of the result
-  // instead.
+  // a view. Reuses last round's view if the program does not hold it. If param.grad() is `held`, the result is copied
+  // into it instead.
   void publish(std::span<std::byte> memory);
   // On a device: behind what is enqueued in the calling thread's stream. `kept` stays for it until that has passed.
   [[nodiscard]] Stream ready_stream() const;
@@ -74,6 +75,8 @@ class GradientSlot {
   // autograd's back: that is seen by some elements, of the host's memory where nobody else writes.
   void remember_contribution();
   [[nodiscard]] bool changed_since_contribution() const;
+  // With one rank, where only copies are remembered: whether param.grad() is no longer what was contributed.
+  [[nodiscard]] bool was_replaced() const;
   // A backward pass has just left param.grad() as it is.
   void remember_pass();
   // REQUIRES: a backward pass has just ended. Whether param.grad() lacks the passes before this one: it was reset or

@@ -384,6 +384,23 @@ TEST(HeldGradients, InColumnsOfOneMatrixGetTheReducedValues) {
 }
 
 // What the program makes of it counts, as in plain LibTorch: nothing has been handed to another rank.
+TEST(GradientsOfAutograd, ReplacedBeforeTheStepOfALoneRankThatScalesAreUsageError) {
+  on_ranks(1, [](Context& context) {
+    const at::Tensor weight = torch::zeros({4}).requires_grad_();
+    auto sgd = std::make_shared<FusedSGD>(Tensors{weight}, torch::optim::SGDOptions(0.5));
+    DistributedOptimizer optimizer(context, sgd, NamedTensors{{"weight", weight}}, {.prescale = 0.5});
+    for (int step = 1; step < 4; ++step) {
+      optimizer.zero_grad();
+      (weight * 2).sum().backward();
+      optimizer.step();
+      EXPECT_TRUE(weight.detach().eq(-0.5 * step).all().item<bool>()) << weight;
+    }
+    (weight * 2).sum().backward();
+    weight.mutable_grad() = weight.grad() * 0.5;
+    EXPECT_THAT(error_of<UsageError>([&] { optimizer.step(); }), HasSubstr("'weight' was changed after"));
+  });
+}
+
 TEST(GradientsOfAutograd, MayBeReplacedBeforeTheStepOfALoneRank) {
   on_ranks(1, [](Context& context) {
     Owned owned(context, {});
@@ -394,7 +411,7 @@ TEST(GradientsOfAutograd, MayBeReplacedBeforeTheStepOfALoneRank) {
   });
 }
 
-// Autograd made them, and nobody holds them.
+// Autograd made them, and the program does not hold them.
 TEST(GradientsOfAutograd, BecomeViewsOfTheResultWithoutACopy) {
   on_ranks(2, [](Context& context) {
     const at::Tensor a = torch::ones({4}).requires_grad_(), b = torch::ones({4}).requires_grad_();

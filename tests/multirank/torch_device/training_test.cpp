@@ -3,6 +3,8 @@
 //
 // Two ranks: a sum of two has no order, and its half is exact. With more ranks NCCL's sums are rounded in another order
 // than the hosts'.
+#include "kolo/torch/distributed_optimizer.h"
+#include "kolo/torch/fused_sgd.h"
 #include "multirank/torch_device/gradient_programs.h"
 #include "multirank/torch_device/stream_programs.h"
 
@@ -50,6 +52,24 @@ INSTANTIATE_TEST_SUITE_P(Programs, TrainingOnDevices,
                            const bool host = std::get<0>(one.param) == DeviceReduction::host;
                            return std::string(std::get<1>(one.param).name) + (host ? "ByHosts" : "ByNccl");
                          });
+
+// With one rank and a scale each gradient is packed, and remembered as one of several ranks is.
+Tensors scaled_by_a_lone_rank(Place& place) {
+  const at::Tensor weight = at::ones({4}).to(place.device).requires_grad_();
+  const auto sgd = std::make_shared<FusedSGD>(std::vector<at::Tensor>{weight}, torch::optim::SGDOptions(0.5));
+  DistributedOptimizer optimizer(place.context, sgd, NamedTensors{{"weight", weight}}, {.prescale = 0.5});
+  for (int step = 0; step < 3; ++step) {
+    optimizer.zero_grad();
+    (weight * (step + 1)).sum().backward();
+    optimizer.step();
+  }
+  return {weight.detach().cpu()};
+}
+
+TEST(TrainingOnADevice, OfALoneRankThatScalesIsThatOfTheCpu) {
+  const auto found = run_on_devices({.hosts = one_host(1)}, scaled_by_a_lone_rank);
+  EXPECT_TRUE(found[0][0].equal(at::full({4}, -0.5)));
+}
 
 bool same_bits(const at::Tensor& a, const at::Tensor& b) { return a.equal(b); }
 bool nearly_same(const at::Tensor& a, const at::Tensor& b) { return a.allclose(b, 1e-5, 1e-6); }
