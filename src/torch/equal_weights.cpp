@@ -6,6 +6,7 @@
 
 #include "kolo/error.h"
 #include "torch/fingerprint.h"
+#include "torch/ranks_text.h"
 
 namespace kolo {
 namespace {
@@ -47,9 +48,8 @@ const char* advice(Occasion occasion) {
              "weights are to differ, set DistributedOptions::compare_weights to false";
     case Occasion::later:
       return "Likely causes: a module whose forward() changes weights in place, such as Embedding or EmbeddingBag with "
-             "max_norm; weights that the program changes, or parameters that it adds, on one rank only; an optimizer "
-             "of "
-             "LibTorch's on ranks that differ in thread count, CPU capability or library versions (a warning at the "
+             "max_norm; weights that the program changes, or parameters that it adds, on one rank only; a LibTorch "
+             "optimizer on ranks that differ in thread count, CPU capability or library versions (a warning at the "
              "start names these); a hardware fault. Remove the cause, then call broadcast_parameters() and "
              "broadcast_optimizer_state(), or load a checkpoint on all ranks";
   }
@@ -66,19 +66,15 @@ Values both_ways(const std::vector<Compared>& parameters) {
   return values;
 }
 
-// "rank 1", "ranks 1, 2, 3 and 9 more": those whose value is not that of rank 0.
+// Those whose value is not that of rank 0.
 std::string ranks_apart(std::span<const std::byte> gathered) {
-  constexpr std::size_t kShown = 8;
   Values values(gathered.size() / sizeof(std::int64_t));
   std::memcpy(values.data(), gathered.data(), gathered.size());
-  std::string text;
-  std::size_t count = 0;
+  std::vector<std::size_t> ranks;
   for (std::size_t rank = 1; rank < values.size(); ++rank) {
-    if (values[rank] == values[0] || ++count > kShown) continue;
-    text += (count == 1 ? "" : ", ") + std::to_string(rank);
+    if (values[rank] != values[0]) ranks.push_back(rank);
   }
-  if (count > kShown) text += " and " + std::to_string(count - kShown) + " more";
-  return (count == 1 ? "rank " : "ranks ") + text;
+  return ranks_text(ranks);
 }
 
 }  // namespace

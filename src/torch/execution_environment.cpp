@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "kolo/engine.h"
+#include "torch/ranks_text.h"
 
 namespace kolo {
 namespace {
@@ -42,17 +43,6 @@ std::vector<ExecutionEnvironment> parse(const std::string& texts) {
   }
   by_rank.pop_back();
   return by_rank;
-}
-
-// "rank 1", "ranks 1, 2, 3 and 9 more"
-std::string ranks_text(const std::vector<std::size_t>& ranks) {
-  constexpr std::size_t kShown = 8;
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size() && i < kShown; ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
-  }
-  if (ranks.size() > kShown) text += " and " + std::to_string(ranks.size() - kShown) + " more";
-  return text;
 }
 
 }  // namespace
@@ -91,13 +81,13 @@ void warn_of_different_environments(Context& context, const std::string& name) {
   if (context.size() == 1) return;
   const auto mine = std::make_shared<std::string>(text_of(execution_environment()));
   Request request;
-  request.name = "execution environment of " + name;
+  request.name = "kolo/execution environment of " + name;
   request.kind = RequestKind::allgather;
   request.dtype = DType::u8;
   request.sizes = {static_cast<std::int64_t>(mine->size())};
   request.input = mine->data();
   request.keep = mine;
-  Work work = context.engine().submit(std::move(request));
+  Work work = context.engine().submit_internal(std::move(request));
   work.wait();
   if (context.rank() != 0) return;
   const auto bytes = work.result();
