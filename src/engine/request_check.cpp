@@ -76,20 +76,20 @@ std::string refusal_of(const std::vector<GradientInfo>& table, const ReducerOpti
   if (!std::isfinite(options.prescale) || !std::isfinite(options.postscale)) return "gradients: a scale is not finite";
   const bool scaled = options.prescale != 1.0 || options.postscale != 1.0;
   for (const auto& row : table) {
-    const std::string gradient = "gradient '" + row.name + "'";
-    if (row.dtype > DType::boolean) return gradient + ": a dtype that kolo does not know";
-    if (scaled && !is_floating(row.dtype)) return gradient + ": scales need a floating-point dtype";
+    const auto refusal = [&row](const std::string& why) { return "gradient '" + row.name + "'" + why; };
+    if (row.dtype > DType::boolean) return refusal(": a dtype that kolo does not know");
+    if (scaled && !is_floating(row.dtype)) return refusal(": scales need a floating-point dtype");
     if (row.on_device && options.device < 0) {
-      return gradient + " is on a device, and ReducerOptions::device names none";
+      return refusal(" is on a device, and ReducerOptions::device names none");
     }
     if (row.on_device && options.in_place_from > 0) {
-      return gradient + " is on a device: in place is for gradients in the host's memory";
+      return refusal(" is on a device: in place is for gradients in the host's memory");
     }
-    if (std::ranges::any_of(row.sizes, [](auto extent) { return extent < 0; })) return gradient + ": a negative size";
+    if (std::ranges::any_of(row.sizes, [](auto extent) { return extent < 0; })) return refusal(": a negative size");
     if (auto strides = trouble_with_strides(row.sizes, row.strides); !strides.empty()) {
-      return gradient + ": " + strides;
+      return refusal(": " + strides);
     }
-    if (!bytes_of(row.dtype, row.sizes)) return gradient + ": its sizes overflow";
+    if (!bytes_of(row.dtype, row.sizes)) return refusal(": its sizes overflow");
   }
   return {};
 }
