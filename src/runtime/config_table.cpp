@@ -123,7 +123,8 @@ constexpr std::string_view kIdleBufferMeaning =
     "recently "
     "used is freed first. If the names that a program repeats need more, their operations allocate anew, and wait.";
 constexpr std::string_view kCoordinatorMeaning =
-    "Who moves buckets forward: the coordinator thread too (always), only the callers (never: a rank that polls calls "
+    "Which threads move buckets forward: the coordinator thread too (always), only the callers (never: a rank that "
+    "polls calls "
     "Engine::progress()), or as the free cores suggest (auto).";
 constexpr std::string_view kDeviceReductionMeaning =
     "What reduces gradients on GPUs: NCCL, and it is an error where a rank has none (nccl); the hosts, through their "

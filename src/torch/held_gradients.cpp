@@ -1,6 +1,6 @@
-// The part of GradientBinding that finds gradients which the program holds too: views of a flat buffer, tensors that it
-// keeps to clear them. param.grad() must stay that tensor, so the result is copied into it. A gradient that nobody else
-// holds becomes a view of the result, without a copy.
+// The part of GradientBinding that finds gradients which the program holds too: views of a flat buffer, and tensors
+// that the program keeps and clears. param.grad() must stay that tensor, so the result is copied into it. All other
+// gradients become views of the result, without a copy.
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -85,7 +85,7 @@ std::pair<const std::byte*, const std::byte*> GradientBinding::extent_of(const a
 
 // Autograd may cut several gradients out of one storage, or make one tensor for two parameters: the program holds these
 // only if their storage has more owners than this table. A parameter of several wrapped optimizers is left out: the
-// others still read its gradient. So is a gradient whose elements overlap, which nobody can write to.
+// others still read its gradient. A gradient whose elements overlap is left out, too: it cannot be written.
 void GradientBinding::find_held_gradients() {
   if (results_are_contributions() && !some_are_copies_) return;  // param.grad() stays what it is everywhere
   std::unordered_map<const c10::StorageImpl*, Sharing> storages;

@@ -269,7 +269,7 @@ TEST(StepsApart, AreFoundWhereARankHasGradientsThatOthersLack) {
   });
 }
 
-// A hash would tell nobody which.
+// The error names the gradients; a hash of them would not help the user.
 TEST(StepsApart, NameTheGradientThatOneRankLacksAmongManyThatAllLack) {
   on_ranks(2, [](Context& context) {
     std::vector<at::Tensor> weights;

@@ -27,7 +27,7 @@ TEST_P(Polling, OnOneRankCompletesOperationsThatOthersWaitFor) {
   run([](Rank rank) { return rank == 0 ? Completion::waited : Completion::polled; });
 }
 
-// Nobody but the polling thread looks at the clock.
+// Only the polling thread looks at the clock.
 TEST(PollingWithoutCoordinator, FailsAnOperationThatAnotherRankNeverSubmits) {
   auto config = quick(CoordinatorMode::never);
   config.timeout = 200ms;

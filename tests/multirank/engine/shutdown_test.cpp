@@ -1,4 +1,4 @@
-// A Context after its shutdown(): every call that needs other ranks is a UsageError at once, and waits for nobody.
+// A Context after its shutdown(): every call that needs other ranks throws a UsageError at once, without a wait.
 #include <gmock/gmock.h>
 
 #include <optional>
