@@ -2,6 +2,9 @@
 # GoogleTest, TORCH: LibTorch, whose headers the compiler has read once for all; with little optimization, for it runs once,
 # and the library has options of its own; without fused multiply-add, for expected values are rounded like the library's.
 set(kolo_test_options $<$<CONFIG:Release>:-O1> -ffp-contract=off)
+if(KOLO_SANITIZE MATCHES undefined)
+  list(APPEND kolo_test_options -fno-sanitize=undefined)  # checks of the tests' own code take most of their compile time
+endif()
 set(kolo_precompile OFF)
 if(KOLO_PRECOMPILED_HEADERS AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   set(kolo_precompile ON)
