@@ -36,9 +36,9 @@ class Context {
   static std::vector<std::unique_ptr<Context>> create_local(const std::vector<int>& hosts, const Config& config = {});
   // After a rank was lost: the survivors of `old` as a world of their own, renumbered in the order of their old ranks.
   // Collective over old.survivors(). `old` is shut down and may be destroyed afterwards; nothing of it is used again.
-  // Throws UsageError where `old` was shut down before. When another rank is lost meanwhile it throws PeerLostError:
-  // call it again. After TimeoutError it cannot be called
-  // again: a rank that survives does not come (docs/faults.md).
+  // If `old` was shut down before, throws UsageError. If another rank is lost meanwhile, throws
+  // PeerLostError: call it again. After TimeoutError do not call it again, because a surviving rank
+  // does not come (docs/faults.md).
   static std::unique_ptr<Context> create_over_survivors(Context& old, const Config& config);
   static std::unique_ptr<Context> create_over_survivors(Context& old);  // with the old configuration
   // Calls shutdown(), which ends what was listed before and says goodbye; never throws.
@@ -54,7 +54,7 @@ class Context {
   // Collectives as plain calls, in the same order on all ranks. Independent of the engine's. Externally synchronized.
   // After shutdown() this call and those of the Communicator throw UsageError.
   [[nodiscard]] Communicator& communicator();
-  // After shutdown() what needs the other ranks throws UsageError.
+  // After shutdown() each call of the Engine that needs other ranks throws UsageError.
   [[nodiscard]] Engine& engine() noexcept;
   [[nodiscard]] CounterSnapshot counters() const;
   void log(LogLevel level, std::string_view line) const;
@@ -92,10 +92,10 @@ class Context {
   // told. Local; at once where nothing is in flight, as on the CPU. At most about Config::timeout.
   void wait_for_devices() { engine().wait_for_devices(); }
 
-  // Ends the engine. Work still pending fails with UsageError. Completes what all ranks have listed, and waits for the
-  // devices, each for config().timeout and at most 30 s; then says goodbye, for which it has 2 s. Afterwards every
-  // collective throws UsageError at once; placement(), config(), counters(), log(), failure() and survivors() (what was
-  // agreed before) stay usable. Idempotent.
+  // Ends the engine; pending Work fails with UsageError. Completes listed operations and waits for
+  // devices, each for the smaller of config().timeout and 30 s. The farewell takes 2 s at most.
+  // Then collectives throw UsageError at once; placement(), config(), counters(), log(), failure()
+  // and survivors() (the ranks agreed on before) stay usable. Idempotent.
   void shutdown();
 
   struct Parts;

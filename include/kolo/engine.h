@@ -44,22 +44,22 @@ class Engine {
  public:
   virtual ~Engine() = default;
   [[nodiscard]] virtual EngineLifetime lifetime() const noexcept = 0;
-  // Whether Context::shutdown() has been called: what needs the other ranks throws UsageError. Thread-safe.
+  // True after Context::shutdown(): calls that need other ranks throw UsageError. Thread-safe.
   [[nodiscard]] virtual bool is_stopped() const noexcept = 0;
   // How many ranks it serves.
   [[nodiscard]] virtual int size() const noexcept = 0;
-  // Throws UsageError at once for a name that is empty, kolo's own or already pending here, and after shutdown.
-  // Rethrows the fatal error of a poisoned group. A malformed request, or one that is `refused`, is negotiated: its
-  // Work, and those of the peers, throw one UsageError that names the rank. Nothing is executed, and the name is free.
+  // Throws UsageError if the name is empty, kolo's own or pending on this rank, and after shutdown.
+  // Rethrows the fatal error of a poisoned group. If a request is malformed or `refused`, the Work
+  // of every rank throws one UsageError naming the rank; nothing is executed, the name is free.
   virtual Work submit(Request request) = 0;
   // As submit(), for kolo's own libraries. REQUIRES: a name that begins with kolo/.
   virtual Work submit_internal(Request request) = 0;
-  // Moves whatever can move. Whether anything did; false too when another thread is at it. If an operation needs new
-  // memory, it waits for the other ranks, as Work::wait() does: with CoordinatorMode::never all ranks must then call
-  // progress() or wait().
+  // Advances operations. False if none advanced or another thread is advancing them. If an
+  // operation needs new memory, progress() waits for the other ranks, as Work::wait() does. With
+  // CoordinatorMode::never all ranks must then call progress() or wait().
   virtual bool progress() = 0;
-  // Collective over all ranks; compares the tables: MismatchError on every rank with the first difference. If a rank
-  // cannot reduce its table, UsageError on every rank with that rank's reason.
+  // Collective. If tables differ, every rank throws MismatchError with the first difference. If a
+  // rank cannot reduce its table, every rank throws UsageError with that rank's reason.
   virtual std::unique_ptr<GradientReducer> make_reducer(std::vector<GradientInfo> table, ReducerOptions options) = 0;
   // Optimizer steps on the device of this rank's gradients. Null where no reducer has needed a device yet.
   virtual std::unique_ptr<StepLauncher> make_step_launcher() = 0;

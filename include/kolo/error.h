@@ -14,8 +14,8 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The caller's mistake, found before anything was reduced. Nothing has changed. In an operation by name every rank gets
-// it, with the same text.
+// A mistake of the caller, found before anything was reduced or changed. If an operation by name is
+// refused, every rank throws this error with the same text.
 class UsageError : public Error {
  public:
   using Error::Error;

@@ -40,8 +40,8 @@ struct ReducerOptions {
   std::string settings;  // anything else that must agree on all ranks; compared, never read
   // Not empty: why this rank cannot take part. make_reducer() then throws a UsageError on all ranks.
   std::string refused{};
-  // The same for what may change: asked for, in finish(), where ranks negotiate a round, which they do for the first
-  // one and when a table has changed. Empty: nothing.
+  // As `settings`, for settings that may change. finish() calls it when ranks negotiate a round,
+  // which is the first round and each round after the table has changed. Empty: no such settings.
   std::function<std::string()> current_settings{};
   // Gives the device back what the program's allocator keeps of it and does not use. Called when some rank's device has
   // no memory for a bucket, which is then asked for once more; in any thread, as long as the reducer lives, and inside

@@ -6,12 +6,12 @@
 
 namespace kolo {
 
-// Of a tensor whose elements follow each other in the order of their indices.
+// The strides of a contiguous (row-major) tensor.
 [[nodiscard]] std::vector<std::int64_t> contiguous_strides(std::span<const std::int64_t> sizes);
 
-// The form in which kolo compares strides. Two tensors of the same sizes have equal ones exactly if each element lies
-// at the same place: strides of dimensions of size 1, and all strides of a tensor without elements, become those that
-// follow from the other dimensions. Empty strides are contiguous ones.
+// The strides that kolo compares: equal for two tensors of equal sizes exactly if each element is
+// at the same place. Strides of dimensions of size 1, and all strides of a tensor without elements,
+// are replaced by those that follow from other dimensions. Empty strides mean contiguous.
 [[nodiscard]] std::vector<std::int64_t> canonical_strides(std::span<const std::int64_t> sizes,
                                                           std::span<const std::int64_t> strides);
 

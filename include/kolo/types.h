@@ -16,13 +16,13 @@ enum class DType : std::uint8_t { f32, f64, f16, bf16, i8, u8, i16, i32, i64, bo
 // it is exact when all inputs are equal and the sum fits into 64 bits (an i64's may not, and wraps). Sums and products
 // of integers wrap (modulo 2^bits). boolean: sum and max are OR; min, average and product are AND.
 //
-// average of floating types: the sum of all ranks is formed first, then divided. No partial sum overflows, and the
-// average is right, if the absolute values (after the prescale) of all ranks add up to at most
+// average of floating types: the sum over all ranks, divided by their number. It is right, and no
+// partial sum overflows, if the absolute values of all ranks, after prescale, add up to at most
 //
 //   f32 3.4028e38   f64 1.7976e308   bf16 3.3895e38   f16 65504
 //
-// so that each of p ranks may have a p-th of that. Beyond it the average may be infinite: with two ranks from 1.7014e38
-// each in f32 and bf16. On one host f16 has no such bound. For larger values use a sum with prescale 1/p.
+// With p ranks each value may be 1/p of that. Above it the average may be infinite: in f32 and bf16
+// for two ranks from 1.7014e38. On one host f16 has no bound. Alternative: a sum with prescale 1/p.
 enum class ReduceOp : std::uint8_t { sum, average, min, max, product };
 
 [[nodiscard]] std::size_t size_of(DType dtype) noexcept;

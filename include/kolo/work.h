@@ -17,15 +17,15 @@ class Work {
 
   // Whether wait() would return or throw at once; true for an empty Work, which belongs to no request.
   [[nodiscard]] bool done() const noexcept;
-  // Drives progress while it waits, for Config::timeout or as said. Throws what the operation failed with.
-  // TimeoutError: while done() is false it goes on, and its memory must live; once done() is true it was withdrawn on
-  // all ranks and its memory is the caller's again, unless the group has ended with it (Context::failure()). UsageError
-  // for an empty Work.
+  // Drives progress for Config::timeout, or as said. Throws the error of the operation; UsageError
+  // for an empty Work. After TimeoutError with done() false, the operation goes on and its memory
+  // must live. With done() true, all ranks have withdrawn the operation and the memory is the
+  // caller's again, unless the group has ended too (Context::failure()).
   void wait();
   void wait_for(std::chrono::milliseconds timeout);
-  // The result in kolo's own memory; valid until the name is submitted again, while a copy of this Work lives.
-  // UsageError before wait() has
-  // returned, and for an empty Work.
+  // The result in kolo's own memory. Valid while a copy of this Work lives, until the name is
+  // submitted again.
+  // Throws UsageError before wait() has returned, and for an empty Work.
   [[nodiscard]] std::span<const std::byte> result() const;
 
  private:

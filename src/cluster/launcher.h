@@ -24,12 +24,12 @@ struct LaunchedRank {
   int rank = 0;              // in MPI_COMM_WORLD
   bool of_one_rank = false;  // `job` differs between the ranks of a job, too
 };
-// Nothing if the environment does not tell one job from another: then no launcher has started this process, or one
-// without PMIx, Slurm or a PMI socket.
+// Empty if the environment identifies no job: no launcher has started this process, or the launcher
+// has no PMIx, Slurm or PMI socket.
 [[nodiscard]] std::optional<LaunchedRank> launched_rank(const Lookup& lookup);
 
-// The variables that started_by_launcher() would find or refuse, of those that are set. Without them a process is a
-// world of one rank.
+// The set variables for which started_by_launcher() returns true or throws. A process without them
+// is a world of one rank.
 [[nodiscard]] std::vector<std::string> launcher_variables(const Lookup& lookup);
 
 }  // namespace kolo::cluster

@@ -33,7 +33,7 @@ class CreationWait {
  public:
   CreationWait(const CreationNotice& notice, const StallWarning& stall) : notice_(notice), stall_(stall) {}
 
-  // The ranks are looked for in one call and told in the next one: if all have come, there is no next one.
+  // One call finds missing ranks, the next one warns: if all ranks have come, no next call follows.
   void look() {
     if (!waited_.empty()) stall_.tell(notice_.describe_wait(std::exchange(waited_, {}), missing_));
     const auto waited = clock_.take();

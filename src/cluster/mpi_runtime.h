@@ -18,9 +18,9 @@
 
 namespace kolo::cluster {
 
-// Initialises MPI if nobody has, and then finalises it at exit unless somebody else did. Throws UsageError when MPI is
-// finalised already, or was initialised below MPI_THREAD_SERIALIZED, or when another process of this rank has started
-// MPI. MPI_Init waits for all ranks: `reminder` is called from another thread meanwhile.
+// If MPI is not initialised, initialises it, and finalises it at exit unless the program has.
+// Throws UsageError if MPI is finalised or below MPI_THREAD_SERIALIZED, or if another process of
+// this rank has started MPI. While MPI_Init waits for all ranks, another thread calls `reminder`.
 void require_mpi(ExitLimit::Reminder reminder = {});
 // Whether MPI may still be called; destructors ask.
 [[nodiscard]] bool mpi_usable() noexcept;
@@ -40,7 +40,7 @@ void check_mpi(int code, std::string_view call);
 // A communicator of our own, with errors returned: a duplicate. Collective.
 class MpiComm {
  public:
-  // What is called now and then while other ranks do not come, and what is thrown when the deadline has passed.
+  // `meanwhile` is called while ranks are missing; `late` makes the error after the deadline.
   struct Wait {
     std::function<void()> meanwhile;
     std::function<TimeoutError()> late;

@@ -17,11 +17,11 @@ struct Place {
 // `placement.host` is left empty.
 [[nodiscard]] Place place(Rank rank, std::span<const std::string> host_keys);
 
-// What a rank that is a process tells the others of its place: its host key and the limits of its CPUs.
+// The host key and CPU limits of this process, as a text for the other ranks.
 [[nodiscard]] std::string process_text();
-// The same from every rank's process_text(), in rank order, with what follows from the limits.
+// As place(), from every rank's process_text() in rank order. Also sets local_cores and threads.
 [[nodiscard]] Place place_process(Rank rank, std::span<const std::string> texts);
-// Fills in what follows from the limits of the ranks of one host, of which `mine` are this rank's.
+// Sets local_cores and threads from the limits of the ranks of one host; `mine` are this rank's.
 void set_cores(Placement& placement, std::span<const base::CpuLimits> host, const base::CpuLimits& mine);
 
 }  // namespace kolo::cluster

@@ -17,7 +17,7 @@ struct StallWarning {
 class StallClock {
  public:
   explicit StallClock(std::chrono::milliseconds interval) : interval_(interval), next_(interval) {}
-  // How long the wait has lasted, in whole intervals, each time that one has passed; else 0.
+  // If another interval has passed: the duration of the wait so far, in whole intervals. Else 0.
   [[nodiscard]] std::chrono::milliseconds take() {
     if (interval_.count() <= 0 || !next_.passed()) return std::chrono::milliseconds{0};
     next_ = base::Deadline(interval_);

@@ -29,8 +29,8 @@ class GroupCommunicator : public Communicator {
 
   // Lets a new operation show its data at once. An error is kept by the operation and comes back from its advance().
   [[nodiscard]] static std::unique_ptr<Operation> begun(std::unique_ptr<Operation> operation);
-  // What all ranks make together before an operation can start. If a rank does not come in time, it is in another call
-  // from then on, and this group has ended; so it has if a rank is lost.
+  // Calls `make`, a collective step before an operation starts. After TimeoutError the late rank is
+  // in another call, so the group ends; it also ends if a rank is lost or fails.
   template <class Make>
   decltype(auto) together(Make&& make) {
     try {
@@ -40,7 +40,7 @@ class GroupCommunicator : public Communicator {
       throw;
     }
   }
-  // What a program allocates, and may try again after a deadline.
+  // Calls `make`, an allocation that the program may repeat after TimeoutError.
   template <class Make>
   decltype(auto) allocated(Make&& make) {
     try {

@@ -285,8 +285,8 @@ void EngineImpl::bury(std::shared_ptr<void> memory) {
   buried_.push_back(std::move(memory));
 }
 
-// A program that polls keeps the lock from the coordinator for most of the time, so it allocates and looks at deadlines
-// itself.
+// A polling program holds the lock most of the time, which keeps the coordinator out. So progress()
+// itself allocates memory and checks deadlines.
 bool EngineImpl::progress() {
   const bool moved = try_advance(Visitor::poller);
   if (!moved && parts_.transport != nullptr) check_deadlines();

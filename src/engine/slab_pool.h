@@ -1,11 +1,11 @@
 #pragma once
-// Registered memory for the results of named operations. A slab is claimed as long as a name whose last result lies in
-// it has not been listed again. Names are listed in the same order everywhere, so the ranks of a host choose, allocate
-// and free alike, and a program that repeats its names stops allocating, however its operations are fused.
+// Registered memory for the results of named operations. A name claims the slab of its last result
+// until it is listed again. All ranks list names in the same order, so the ranks of a host choose,
+// allocate and free alike. A program that repeats its names stops allocating, whatever is fused.
 //
-// The pool keeps at most `most_bytes`, claimed slabs included: a name may never come again. Beyond that the pool lets
-// go of the slab that was claimed longest ago, although its operation may be in flight: when an operation completes
-// differs between ranks, so the pool cannot depend on it. A larger slab than `most_bytes` is never kept.
+// The pool keeps at most `most_bytes`, claimed slabs included, because a name may never come again.
+// Above this limit the pool drops the slab claimed longest ago, even if its operation is in flight:
+// completion times differ between ranks, so the choice ignores them. Larger slabs are never kept.
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -29,12 +29,12 @@ struct Slab {
 // Externally synchronized; the same calls in the same order on all ranks of a host.
 class SlabPool {
  public:
-  // `communicator` is borrowed. `most_bytes` is the same on all ranks of a host, whose affair an allocation is.
+  // Borrows `communicator`. `most_bytes` is equal on the ranks of a host, which allocate together.
   SlabPool(Communicator& communicator, std::chrono::milliseconds timeout, std::size_t most_bytes)
       : communicator_(communicator), timeout_(timeout), most_bytes_(most_bytes) {}
 
-  // Memory for these names, whose earlier results are given up. Shared with operations and results: a slab that the
-  // pool has let go lives as long as they do. Allocating is collective and waits for all ranks.
+  // Memory for these names; their earlier results are given up. Operations and results share the
+  // slab, so a dropped slab lives as long as they do. Allocating is collective: all ranks wait.
   [[nodiscard]] std::shared_ptr<Slab> claim(const std::vector<std::string>& names, std::size_t bytes);
   [[nodiscard]] bool would_allocate(const std::vector<std::string>& names, std::size_t bytes) const;
   // What the pool keeps.

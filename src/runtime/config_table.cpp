@@ -121,7 +121,7 @@ constexpr std::string_view kBucketMeaning =
 constexpr std::string_view kIdleBufferMeaning =
     "Buffers for operations by name that the ranks of a host keep for reuse, each rank an equal part; the least "
     "recently "
-    "used is freed first. If the names that a program repeats need more, their operations allocate anew, and wait.";
+    "used is freed first. If repeated names need more, operations allocate and wait for all ranks.";
 constexpr std::string_view kCoordinatorMeaning =
     "Which threads move buckets forward: the coordinator thread too (always), only the callers (never: a rank that "
     "polls calls "

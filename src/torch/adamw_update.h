@@ -5,9 +5,9 @@
 
 namespace kolo {
 
-// Each operation is rounded in the type of update_element.h, in the order of AdamwTerms. What depends on the terms
-// alone is computed in fp64 and rounded to that type. So each element has the same bits on every processor, and
-// wherever it lies in the array. REQUIRES: all four arrays.
+// Rounds each operation to the type of update_element.h, in the order of AdamwTerms. Factors that
+// depend on the terms alone are computed in fp64 and rounded to that type. An element has the same
+// bits on every processor and at every place in the array. REQUIRES: all four arrays.
 void adamw_update(const UpdateArrays& arrays, const AdamwTerms& terms);
 
 }  // namespace kolo

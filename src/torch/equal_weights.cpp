@@ -39,7 +39,7 @@ std::uint64_t fingerprint_of(const Compared& parameter) {
 const char* advice(Occasion occasion) {
   switch (occasion) {
     case Occasion::failed_step:
-      return "A step that failed has updated some on some ranks: call broadcast_parameters() and "
+      return "A failed step has updated weights on some ranks: call broadcast_parameters() and "
              "broadcast_optimizer_state(), or load a checkpoint on all ranks";
     case Occasion::beginning:
       return "Call broadcast_parameters() before the first step, and broadcast_optimizer_state() if an optimizer has "

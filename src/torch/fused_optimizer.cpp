@@ -11,7 +11,7 @@
 namespace kolo {
 namespace {
 
-// Before any weight changes: torch would throw for such a weight when its turn comes, or after it has changed.
+// Refuses inference tensors before any weight changes; torch would throw in the middle of a step.
 void require_writable(const torch::optim::Optimizer& optimizer) {
   const auto& groups = optimizer.param_groups();
   for (std::size_t group = 0; group < groups.size(); ++group) {

@@ -251,8 +251,8 @@ bool GradientBinding::results_are_contributions() const {
   return engine_.size() == 1 && options_.prescale == 1 && options_.postscale == 1 && !options_.shared_gradients;
 }
 
-// With one rank the result is what was contributed. Of two gradients that overlap one is copied, so that what changes
-// one of them, as clipping, does not change the other.
+// With one rank the result is the contribution itself. If two gradients overlap, one is copied, so
+// that clipping one does not change the other.
 bool GradientBinding::must_be_copied(const at::Tensor& gradient) {
   if (!results_are_contributions() || gradient.numel() == 0) return false;
   const auto [begin, end] = extent_of(gradient);

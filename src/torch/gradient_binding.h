@@ -135,13 +135,13 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   std::uint64_t offered_ = 0;         // the generation whose memory gradients are made in
   std::uint64_t compared_ = 0;        // the generation in whose first round all ranks had the same weights
   std::uint64_t compared_round_ = 0;  // rounds that had ended by then
-  bool failed_ = false;               // a round has, since weights were compared, which may have updated some
-  std::exception_ptr update_error_;   // of an early one in this round
+  bool failed_ = false;               // a failed round may have updated weights; not compared yet
+  std::exception_ptr update_error_;   // of an early update in this round
   bool table_moved_ = false;          // the optimizer's parameters have changed in this round
-  bool some_are_copies_ = false;      // of what was contributed in this round: another tensor than param.grad()
-  bool some_are_held_ = false;        // of the slots
-  bool began_ = false;                // something was contributed in this round
-  // Where, in this round, from its beginning to its end: of a rank that is alone.
+  bool some_are_copies_ = false;      // some contributions of this round are not param.grad()
+  bool some_are_held_ = false;        // some slots are `held`
+  bool began_ = false;                // a gradient was contributed in this round
+  // With one rank: the first and the end address of each contribution of this round.
   std::map<const std::byte*, const std::byte*> contributed_;
   bool closed_ = false;
   std::string spoiled_;  // why this round cannot be closed any more

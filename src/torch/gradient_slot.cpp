@@ -177,8 +177,8 @@ void GradientSlot::remember_contribution() {
   handed_sample_ = sample_of(grad);
 }
 
-// Of four elements, spread evenly, or of all where no version tells. None where the result is written over them while
-// it is reduced.
+// A hash of all elements if no version counter shows changes, else of four, spread evenly. 0 if the
+// gradient is on a device or is reduced in place.
 std::uint64_t GradientSlot::sample_of(const at::Tensor& grad) const {
   if (handed_whole_ && grad.is_cpu() && !in_place) return fingerprint(grad);
   const std::size_t element = grad.element_size();

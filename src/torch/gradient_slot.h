@@ -38,9 +38,9 @@ class GradientSlot {
   bool published = false;        // before the end of this round
   bool offered = false;          // its gradients are to be made in memory that its reducer gives
 
-  // Makes param.grad() the reduced gradient, which is in `memory`: what was contributed, if that is where it lies, else
-  // a view. Reuses last round's view if the program does not hold it. If param.grad() is `held`, the result is copied
-  // into it instead.
+  // Makes param.grad() the reduced gradient in `memory`. If `held`, copies the result into it. Else
+  // param.grad() becomes the contribution, if `memory` is its memory, or a view of `memory`: last
+  // round's view, unless the program holds that.
   void publish(std::span<std::byte> memory);
   // On a device: behind what is enqueued in the calling thread's stream. `kept` stays for it until that has passed.
   [[nodiscard]] Stream ready_stream() const;
@@ -57,12 +57,12 @@ class GradientSlot {
   void rescue_kept() noexcept;
   // Whether `gradient` is last round's view, wherever its memory is by now.
   [[nodiscard]] bool is_view(const at::Tensor& gradient) const;
-  // The following three: REQUIRES: param.grad() is dense.
-  // How many references to the tensor param.grad() are known: the parameter's, and those of this slot.
+  // The next three functions: REQUIRES: param.grad() is strided (torch::kStrided).
+  // The number of references to the tensor param.grad() that the parameter and this slot hold.
   [[nodiscard]] std::size_t references_to_grad() const;
-  // How many other tensors of this slot are on its storage.
+  // The number of other tensors of this slot on the storage of param.grad().
   [[nodiscard]] std::size_t tensors_beside_grad() const;
-  // Whether the program has made it of its own memory (from_blob).
+  // True if param.grad() lies in memory of the program (from_blob).
   [[nodiscard]] bool grad_is_foreign() const;
   // Whether param.grad() is what the last round left there, whatever has been written to it since.
   [[nodiscard]] bool grad_is_result() const;

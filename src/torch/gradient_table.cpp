@@ -54,8 +54,8 @@ void GradientBinding::check_devices(const std::vector<NamedParameter>& parameter
   }
 }
 
-// A tensor keeps its slot, and its hook, as long as it takes part. Returns the slots whose gradients were not, or not
-// in this form, in the old table.
+// A tensor keeps its slot and hook while it is in the table. Returns the slots that are new in the
+// table or whose gradient has another description.
 GradientBinding::Slots GradientBinding::take_table(const std::vector<NamedParameter>& parameters) {
   std::vector<GradientInfo> table;
   table.reserve(parameters.size());
@@ -123,7 +123,7 @@ std::optional<std::string> GradientBinding::first_that_joined() {
   return std::nullopt;
 }
 
-// The round did not have them, so a second one, on all ranks, reduces them alone. The others keep what they were given.
+// A second round, on all ranks, reduces the newcomers alone. All other gradients stay as they are.
 void GradientBinding::reduce_newcomers() {
   move_out();
   const Slots newcomers = change_table();

@@ -70,8 +70,8 @@ class GroupUpdate {
   GroupUpdate(const UpdateRule& rule, const std::vector<at::Tensor>& parameters, const Where& where)
       : rule_(rule), parameters_(parameters), where_(where) {}
 
-  // The parameter at `index` of the group. In the host's memory it is updated at once. Throws UsageError, and changes
-  // nothing, for a parameter that is not dense or not of a floating type, and for one whose elements share memory.
+  // Adds the parameter at `index` of the group; updates it at once in the host's memory. If its
+  // type is not floating, or its elements share memory, throws UsageError and changes nothing.
   void add(std::size_t index, Updated tensors, std::int64_t number);
   // The others.
   void run();

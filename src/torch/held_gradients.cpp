@@ -83,9 +83,9 @@ std::pair<const std::byte*, const std::byte*> GradientBinding::extent_of(const a
   return {begin, begin + static_cast<std::size_t>(last + 1) * gradient.element_size()};
 }
 
-// Autograd may cut several gradients out of one storage, or make one tensor for two parameters: the program holds these
-// only if their storage has more owners than this table. A parameter of several wrapped optimizers is left out: the
-// others still read its gradient. A gradient whose elements overlap is left out, too: it cannot be written.
+// Autograd may cut several gradients out of one storage, or make one tensor for two parameters. So
+// the program holds gradients only if their storage has owners beside this table. Skips gradients
+// that other wrapped optimizers still read, and gradients whose elements overlap.
 void GradientBinding::find_held_gradients() {
   if (results_are_contributions() && !some_are_copies_) return;  // param.grad() stays what it is everywhere
   std::unordered_map<const c10::StorageImpl*, Sharing> storages;

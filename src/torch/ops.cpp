@@ -14,8 +14,8 @@
 namespace kolo {
 namespace {
 
-// What is submitted for a tensor: the tensor itself or a copy of it, or, if kolo cannot take it, a refusal, which all
-// ranks hear of.
+// The request for a tensor, with the tensor itself or a copy of it. If kolo cannot take the tensor,
+// the request is a refusal, which reaches all ranks.
 struct Prepared {
   Request request;
   at::Tensor dense;  // undefined: refused

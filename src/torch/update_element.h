@@ -1,9 +1,9 @@
 #pragma once
 // How the loops of optimizer steps store elements, and how they compute with elements of 16 bits.
 //
-// 16-bit elements are computed in fp32, block after block. Each value that is stored is rounded once, to nearest even;
-// intermediate values are not rounded to 16 bits. A NaN is stored as the one quiet NaN: which of two NaNs an addition
-// passes on depends on the code that the compiler has chosen for the vector width.
+// 16-bit elements are computed in fp32, block by block. Each stored value is rounded once, to
+// nearest even; intermediate values are not rounded to 16 bits. Every NaN is stored as one quiet
+// NaN: which of two NaNs an addition returns depends on the compiler's vector code.
 #include <algorithm>
 #include <cstdint>
 #include <limits>

@@ -86,8 +86,8 @@ class Work {
   std::unique_ptr<GradientReducer> reducer_;
 };
 
-// After the first loss every collective that is called directly throws that loss at once: what is wrong with that, or
-// nothing.
+// After the first loss, each collective that is called directly must throw that loss at once.
+// Returns a text that says how the rank deviates, or an empty text.
 std::string call_after_loss(Context& context, Rank lost) {
   std::vector<float> data(1000, 1.0F);
   const auto until = Clock::now() + 500ms;  // peers and monitor learn of the loss meanwhile

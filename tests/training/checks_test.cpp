@@ -270,7 +270,7 @@ TEST(StepsApart, AreFoundWhereARankHasGradientsThatOthersLack) {
 }
 
 // The error names the gradients; a hash of them would not help the user.
-TEST(StepsApart, NameTheGradientThatOneRankLacksAmongManyThatAllLack) {
+TEST(StepsApart, ErrorNamesOnlyTheGradientThatOneRankLacks) {
   on_ranks(2, [](Context& context) {
     std::vector<at::Tensor> weights;
     NamedTensors named;

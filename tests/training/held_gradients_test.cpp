@@ -383,8 +383,8 @@ TEST(HeldGradients, InColumnsOfOneMatrixGetTheReducedValues) {
   });
 }
 
-// What the program makes of it counts, as in plain LibTorch: nothing has been handed to another rank.
-TEST(GradientsOfAutograd, ReplacedBeforeTheStepOfALoneRankThatScalesAreUsageError) {
+// With a prescale, one rank packs its gradients during backward, as several ranks do.
+TEST(GradientsOfAutograd, ReplacementBeforeStepIsUsageErrorWithOneRankAndPrescale) {
   on_ranks(1, [](Context& context) {
     const at::Tensor weight = torch::zeros({4}).requires_grad_();
     auto sgd = std::make_shared<FusedSGD>(Tensors{weight}, torch::optim::SGDOptions(0.5));

@@ -16,9 +16,9 @@ namespace kolo {
 void verify_model(Context& context, const NamedTensors& tensors);
 void verify_model(Context& context, const torch::nn::Module& module);
 
-// Gives every rank the root's values, in place, after verify_model. Throws UsageError on every rank, before any value
-// changes, if a rank has a tensor that cannot be written (kolo/torch/ops.h), or a root that is no rank. Tensors that
-// require a gradient are taken in any mode. Tensors of devices go through the host's memory.
+// Copies the root's values to every rank, in place, after verify_model. If a rank's tensor cannot
+// be written (kolo/torch/ops.h), or its root is not a rank, every rank throws UsageError before any
+// value changes. Tensors may require a gradient. Device tensors go through the host's memory.
 void broadcast_parameters(Context& context, const NamedTensors& tensors, Rank root = 0);
 void broadcast_parameters(Context& context, const torch::nn::Module& module, Rank root = 0);
 

@@ -27,8 +27,8 @@ struct DistributedOptions {
   double prescale = 1.0;
   double postscale = 1.0;
   std::size_t bucket_bytes = 0;  // 0: from Config
-  // Backward passes whose gradients add up before they are reduced. If a gradient is dropped before the last of them
-  // (zero_grad()), its passes are counted anew.
+  // Number of backward passes that accumulate into a gradient before its reduction. If zero_grad()
+  // drops the gradient between passes, its count starts again.
   int passes_per_step = 1;
   // Gradients of at least `shared_from` bytes are made in memory of kolo's, which all ranks of a host have mapped, and
   // reduced where they lie instead of in a copy. On the CPU; all ranks on one host, or each on one of its own.
@@ -39,9 +39,9 @@ struct DistributedOptions {
   // compared bit by bit (a hash each) when gradients are first reduced, and again when their table has changed:
   // MismatchError names the ranks whose weights are not rank 0's.
   bool compare_weights = true;
-  // The same comparison once more when this many rounds have ended since the last one: it finds weights that drift
-  // apart. On a device the host waits for the weights then. 0: never. No effect with one rank or without
-  // compare_weights.
+  // Rounds from one comparison of weights to the next, to find weights that drift apart. 0: no
+  // periodic comparison. For weights on a device the host waits in each comparison. No effect with
+  // one rank or without compare_weights.
   int compare_weights_every = 1000;
   // step() updates each weight as soon as its gradient is reduced, while others are still on their way: the update
   // fills the wait for slower ranks and for the network, and the numbers are the same. For FusedSGD and FusedAdamW in
@@ -65,8 +65,8 @@ class DistributedOptimizer {
  public:
   // Every parameter of `optimizer` that requires a gradient must be named; a name may be there twice for one shared
   // tensor. Names of other tensors are ignored. On a device if they are there by now, one a rank. Throws
-  // UsageError (none that requires a gradient, unnamed, sparse, complex, on several devices or another kind of one),
-  // MismatchError (ranks differ).
+  // UsageError (no parameter requires a gradient, or a parameter is unnamed, sparse, complex, on a
+  // second device or on an unsupported kind of device), MismatchError (ranks differ).
   DistributedOptimizer(Context& context, std::shared_ptr<torch::optim::Optimizer> optimizer,
                        const NamedTensors& parameters, DistributedOptions options = {});
   DistributedOptimizer(Context& context, std::shared_ptr<torch::optim::Optimizer> optimizer,
@@ -77,9 +77,9 @@ class DistributedOptimizer {
                        const torch::OrderedDict<std::string, at::Tensor>& parameters, DistributedOptions options = {})
       : DistributedOptimizer(context, std::shared_ptr<torch::optim::Optimizer>(&optimizer, [](auto*) {}),
                              named_tensors(parameters), options) {}
-  // For a program that has an Engine and no Context. The other constructors also compare what changes the last bits of
-  // LibTorch's results (thread count, CPU capability, versions of libraries), and log a warning on rank 0 if ranks
-  // differ; an Engine has no log.
+  // For a program with an Engine and no Context. The other constructors also compare thread count,
+  // CPU capability and library versions, which change the last bits of LibTorch's results. If ranks
+  // differ, rank 0 logs a warning. An Engine has no log.
   DistributedOptimizer(Engine& engine, std::shared_ptr<torch::optim::Optimizer> optimizer,
                        const NamedTensors& parameters, DistributedOptions options = {});
   ~DistributedOptimizer();  // detach()

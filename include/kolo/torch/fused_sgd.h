@@ -18,10 +18,10 @@ namespace kolo {
 // the type that holds all of them. Gaps and other layouts cost copies. step() throws UsageError for other types, and
 // for a parameter whose elements share memory, such as an expanded one.
 //
-// On a device, wrapped in a DistributedOptimizer: all fp32 tensors of a parameter group are updated by one launch of
-// kolo's kernel, in the stream that is current in step(), which reads the reduced gradients where they lie; to the bits
-// that the CPU computes. Other types, and an optimizer that is not wrapped: by one call of torch's fused
-// kernel.
+// On a device, wrapped in a DistributedOptimizer, one launch of kolo's kernel updates all fp32
+// tensors of a parameter group, in the stream that is current in step(). The kernel reads the
+// reduced gradients where they lie and computes the same bits as the CPU. For other types, and for
+// an optimizer that is not wrapped, one call of torch's fused kernel does the update.
 class FusedSGD : public torch::optim::SGD, public FusedOptimizer {
  public:
   using torch::optim::SGD::SGD;

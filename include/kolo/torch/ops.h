@@ -26,11 +26,11 @@ class TensorWork {
   at::Tensor dense_;  // what was sent: the tensor itself, or a contiguous copy of it
 };
 
-// In place. Do not touch the tensor before wait() has returned. Strides with gaps, lazy negation and inference tensors
-// are taken as they are.
-// Errors: if a rank's tensor cannot be taken, wait() throws UsageError on every rank, no tensor has changed, and the
-// name is free. Such tensors are undefined, sparse, complex, quantized, nested or without memory, have elements that
-// overlap (expand()), or require a gradient while gradient mode is on: pass detach(), or call under NoGradGuard.
+// In place. Do not touch the tensor before wait() has returned. Supports strides with gaps, lazy
+// negation and inference tensors. If a rank's tensor is refused, wait() throws UsageError on every
+// rank, no tensor has changed, and the name is free. Refused: undefined, sparse, complex, quantized
+// and nested tensors; tensors without memory or with overlapping elements (expand()); in gradient
+// mode, tensors that require a gradient (pass detach(), or call under NoGradGuard).
 // Tensors of devices go through the host's memory: the call waits for the current stream, and the result is ready in
 // the stream that is current in wait().
 [[nodiscard]] TensorWork allreduce_async(Context& context, at::Tensor tensor, std::string name,
