@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <termios.h>
@@ -32,7 +33,7 @@ Stream make_pipe() {
 }
 
 // A terminal that passes bytes on as they are; a pipe where the system has no terminals to give.
-Stream make_terminal() {
+Stream make_terminal(int columns) {
   Stream stream;
   stream.ours.reset(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
   char name[128];
@@ -45,6 +46,9 @@ Stream make_terminal() {
   if (!stream.theirs || ::tcgetattr(stream.theirs.get(), &settings) != 0) return make_pipe();
   ::cfmakeraw(&settings);
   if (::tcsetattr(stream.theirs.get(), TCSANOW, &settings) != 0) return make_pipe();
+  winsize size{};
+  size.ws_col = static_cast<unsigned short>(columns);
+  ::ioctl(stream.theirs.get(), TIOCSWINSZ, &size);
   return stream;
 }
 
@@ -98,7 +102,7 @@ Child start_child(const ChildOptions& options) {
   std::vector<char*> pointers;
   for (const std::string& word : options.words) pointers.push_back(const_cast<char*>(word.c_str()));
   pointers.push_back(nullptr);
-  Stream out = options.merged ? make_pipe() : make_terminal();
+  Stream out = options.merged ? make_pipe() : make_terminal(options.columns);
   Stream err = options.merged ? Stream{} : make_pipe();
   Stream failure = make_pipe();
   const Ends ends{out.theirs.get(), options.merged ? out.theirs.get() : err.theirs.get(), failure.theirs.get()};

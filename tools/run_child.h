@@ -27,6 +27,7 @@ struct ChildOptions {
   bool no_input = false;           // standard input is at its end
   int death_signal = 0;            // what the child gets when we die
   std::optional<rlimit> files{};   // how many it may have open; as many as we may, where nothing is said
+  int columns = 0;                 // of the terminal that standard output is; 0: a terminal without a size
   int inherited = -1;              // one more descriptor that it has, under the same number
 };
 // Throws std::runtime_error when the system refuses pipes or processes.

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,6 +30,7 @@ constexpr auto kOrphans = 5s;          // until ranks have ended whose mpirun is
 constexpr auto kMpirun = 5s;           // until mpirun has ended, after all its ranks
 constexpr auto kMpirunAfterLoss = 1s;  // the same when ranks have failed: it may be waiting for them, for ever
 constexpr auto kReap = 5s;
+constexpr auto kUnfinished = 200ms;  // until a piece of a line is written without the rest: a progress bar
 
 // What Open MPI 4.1 says of things that are as they should be: a rank that ended early (which is in our summary), and a
 // daemon that was started before it could be put into a process group.
@@ -56,6 +58,13 @@ bool tells_of_too_few_files(std::string_view lines) {
 // A batch system's word to the program, of a time limit that is near; nothing that would end a job.
 constexpr bool is_for_ranks(int signal) { return signal == SIGUSR1 || signal == SIGUSR2; }
 
+bool are_one_file(int first, int second) {
+  struct stat one = {};
+  struct stat other = {};
+  return ::fstat(first, &one) == 0 && ::fstat(second, &other) == 0 && one.st_dev == other.st_dev &&
+         one.st_ino == other.st_ino;
+}
+
 constexpr bool is_for_an_end(int signal) { return signal != SIGCHLD && signal != SIGTSTP && !is_for_ranks(signal); }
 
 }  // namespace
@@ -68,7 +77,8 @@ Launcher::Launcher(const RunOptions& options, std::vector<std::string> line, Lis
       job_({options.command.front(), options.ranks, options.recovery, options.allow_lost}, begin_),
       signals_(signal_descriptor({SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGTSTP, SIGUSR1, SIGUSR2})),
       out_(STDOUT_FILENO),
-      err_(STDERR_FILENO) {}
+      err_(STDERR_FILENO),
+      one_file_(are_one_file(STDOUT_FILENO, STDERR_FILENO)) {}
 
 int Launcher::run() {
   start();
@@ -109,6 +119,9 @@ std::chrono::milliseconds Launcher::until_next() const {
   if (stage_ == Stage::running && !job_.all_started()) next = std::min(next, begin_ + kStart);
   for (const auto& connection : connections_) {
     if (connection->rank < 0) next = std::min(next, connection->since + kIntroduction);
+    for (const auto& [stream, output] : {std::pair(&connection->out, &out_), std::pair(&connection->err, &err_)}) {
+      if (stream->unfinished_since && output->empty()) next = std::min(next, *stream->unfinished_since + kUnfinished);
+    }
   }
   return std::max(0ms, std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()));
 }
@@ -144,6 +157,7 @@ void Launcher::advance() {
   for (const auto& connection : connections_) {
     if (connection->rank < 0 && now >= connection->since + kIntroduction) connection->finished = true;
   }
+  pass_on_unfinished(now);
   if (orphans_deadline_ && now >= *orphans_deadline_) give_up();
   if ((out_.error() != 0 || err_.error() != 0) && (stage_ == Stage::running || stage_ == Stage::last_words)) {
     if (!note_unwritable()) job_.interrupted(SIGPIPE);
@@ -240,7 +254,7 @@ void Launcher::on_mpirun_output() {
   }
   text = without_noise(text);
   const bool too_few_files = tells_of_too_few_files(text);
-  if (!text.empty()) err_.add(std::move(text), {});
+  write(err_, nullptr, std::move(text), {});
   if (too_few_files && !job_.all_started()) {
     say("the launcher may open too few files to start the ranks (ulimit -n: about 30, and a few for each on a host)");
     end_start();
@@ -317,8 +331,8 @@ void Launcher::on_hello(Connection& connection, const Message& message) {
   if (!same_secret(hello.token, names_.token) || !job_.started(hello)) throw std::runtime_error("a stranger");
   connection.rank = hello.rank;
   const std::string prefix = options_.no_prefix ? "" : "[" + std::to_string(hello.rank) + "] ";
-  connection.out = LineSplitter(prefix);
-  connection.err = LineSplitter(prefix);
+  connection.out.lines = LineSplitter(prefix);
+  connection.err.lines = LineSplitter(prefix);
   // Late for the news that everybody has got.
   if (stage_ == Stage::asked || stage_ == Stage::killed) send(connection, encode_number(MessageType::signal, SIGKILL));
 }
@@ -327,24 +341,58 @@ void Launcher::on_output(Connection& connection, std::string_view body) {
   if (body.empty()) throw std::runtime_error("output of no stream");
   const bool standard = body.front() == '1';
   body.remove_prefix(1);
-  std::string lines = (standard ? connection.out : connection.err).add(body);
+  Stream& stream = standard ? connection.out : connection.err;
+  std::string lines = stream.lines.add(body);
+  if (!lines.empty()) stream.unfinished_since.reset();  // what is left is of another line
+  if (stream.lines.has_unfinished() && !stream.unfinished_since) stream.unfinished_since = Clock::now();
   if (lines.empty()) {
     grant(connection.rank, cost_of(body.size()));
   } else {
-    (standard ? out_ : err_).add(std::move(lines), {connection.rank, cost_of(body.size())});
+    write(standard ? out_ : err_, &stream.lines, std::move(lines), {connection.rank, cost_of(body.size())});
   }
+}
+
+// Only if all before it is written, and all that the rank sent is read: `kolo run` or its reader may have been stopped.
+void Launcher::pass_on_unfinished(Clock::time_point now) {
+  for (const auto& connection : connections_) {
+    pollfd more{connection->socket.get(), POLLIN, 0};
+    for (const auto& [stream, output] : {std::pair(&connection->out, &out_), std::pair(&connection->err, &err_)}) {
+      if (!stream->unfinished_since || now < *stream->unfinished_since + kUnfinished || !output->empty()) continue;
+      if (!connection->finished && ::poll(&more, 1, 0) > 0) continue;
+      stream->unfinished_since.reset();
+      write(*output, &stream->lines, stream->lines.take_unfinished(), {});
+    }
+  }
+  write_output();
+}
+
+// The text of another stream does not follow an unfinished line on its line, unless lines have no prefix.
+// `from`: whose text it is; null: it is not a rank's.
+void Launcher::write(Output& output, LineSplitter* from, std::string text, Output::Written written) {
+  if (text.empty()) return;
+  LineSplitter*& open = open_[one_file_ ? &out_ : &output];
+  if (open != nullptr && open != from && !options_.no_prefix) {
+    open->close_line();
+    text.insert(0, "\n");
+  }
+  open = from != nullptr && from->is_open() ? from : nullptr;
+  output.add(std::move(text), written);
 }
 
 // Nothing more will come from it.
 void Launcher::close(Connection& connection) {
   connection.finished = true;
   if (connection.rank < 0) return;
-  for (const bool standard : {true, false}) {
-    std::string last = (standard ? connection.out : connection.err).finish();
-    if (!last.empty()) (standard ? out_ : err_).add(std::move(last), {});
-  }
+  finish_streams(connection);
   const auto phase = job_.ranks()[static_cast<std::size_t>(connection.rank)].phase;
   if (phase == Job::Phase::running) job_.lost(connection.rank, Clock::now());
+}
+
+void Launcher::finish_streams(Connection& connection) {
+  for (const auto& [stream, output] : {std::pair(&connection.out, &out_), std::pair(&connection.err, &err_)}) {
+    stream->unfinished_since.reset();
+    write(*output, &stream->lines, stream->lines.finish(), {});
+  }
 }
 
 void Launcher::send(Connection& connection, std::string_view bytes) {
@@ -393,10 +441,12 @@ bool Launcher::note_unwritable() {
   return news;
 }
 
-void Launcher::say(const std::string& line) { err_.add("kolo run: " + line + '\n', {}); }
+void Launcher::say(const std::string& line) { write(err_, nullptr, "kolo run: " + line + '\n', {}); }
 
 // All ranks have ended. mpirun waits for ever for a daemon that is lost.
 void Launcher::end_mpirun() {
+  for (const auto& connection : connections_) finish_streams(*connection);
+  open_.clear();
   connections_.clear();  // their supervisors wait for that
   stage_ = Stage::killed;
   auto deadline = Clock::now() + (job_.status() == 0 ? kMpirun : kMpirunAfterLoss);

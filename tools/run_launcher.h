@@ -43,6 +43,12 @@ class Launcher {
  private:
   enum class Stage { running, last_words, asked, killed };
 
+  // Of one rank.
+  struct Stream {
+    LineSplitter lines;
+    std::optional<Clock::time_point> unfinished_since;
+  };
+
   // A supervisor; of rank -1 until it has said which.
   struct Connection {
     base::UniqueFd socket;
@@ -51,8 +57,8 @@ class Launcher {
     Clock::time_point since;
     int rank = -1;
     bool finished = false;  // everything was heard, or nothing more will be
-    LineSplitter out;
-    LineSplitter err;
+    Stream out;
+    Stream err;
   };
 
   void start();
@@ -73,6 +79,9 @@ class Launcher {
   void on_hello(Connection& connection, const Message& message);
   void on_output(Connection& connection, std::string_view body);
   void close(Connection& connection);
+  void finish_streams(Connection& connection);
+  void pass_on_unfinished(Clock::time_point now);
+  void write(Output& output, LineSplitter* from, std::string text, Output::Written written);
 
   void send(Connection& connection, std::string_view bytes);
   void send_to_all(int signal);
@@ -97,7 +106,9 @@ class Launcher {
   std::vector<std::unique_ptr<Connection>> connections_;
   Output out_;
   Output err_;
-  std::set<std::string> unwritable_;  // streams whose loss was told
+  const bool one_file_;                          // out_ and err_ write to the same one
+  std::map<const Output*, LineSplitter*> open_;  // whose unfinished line is the last that was written there
+  std::set<std::string> unwritable_;             // streams whose loss was told
   Stage stage_ = Stage::running;
   bool stopped_ = false;                               // by the user, or the time limit
   std::optional<Clock::time_point> deadline_;          // of the stage

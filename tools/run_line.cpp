@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <set>
 #include <stdexcept>
 
@@ -70,7 +71,17 @@ void add_places(std::vector<std::string>& line, const RunOptions& options, const
   }
 }
 
+bool is_escaped_colon(std::string_view word) {
+  return word.ends_with(':') && word.find_first_not_of('\\') == word.size() - 1;
+}
+
 }  // namespace
+
+std::string escape_colon(const std::string& word) { return is_escaped_colon(word) ? '\\' + word : word; }
+
+std::string unescape_colon(const std::string& word) {
+  return word.size() > 1 && is_escaped_colon(word) ? word.substr(1) : word;
+}
 
 std::chrono::milliseconds parse_duration(const std::string& text) {
   double value = 0;
@@ -165,12 +176,19 @@ std::vector<std::string> rank_variables(const Surroundings& surroundings) {
   return names;
 }
 
+int columns_of_a_rank(const RunOptions& options, const Surroundings& surroundings) {
+  if (surroundings.columns == 0) return 0;
+  const std::size_t prefix = options.no_prefix ? 0 : std::to_string(options.ranks - 1).size() + 3;  // "[7] "
+  return std::max(1, surroundings.columns - static_cast<int>(prefix));
+}
+
 std::vector<std::string> forwarded_names(const RunOptions& options, const Surroundings& surroundings) {
   std::set<std::string> names;
   for (const auto& [name, value] : surroundings.environment) {
     const bool of_a_job_around_this = name.starts_with("KOLO_RUN_");
     if ((name.starts_with("KOLO_") && !of_a_job_around_this) || name == "OMP_NUM_THREADS") names.insert(name);
   }
+  if (surroundings.columns > 0 && surroundings.environment.contains("TERM")) names.insert("TERM");
   for (const std::string& given : options.environment) names.insert(given.substr(0, given.find('=')));
   return {names.begin(), names.end()};
 }
@@ -191,8 +209,12 @@ std::vector<std::string> mpirun_line(const RunOptions& options, const Surroundin
   for (const auto& [key, value] : options.mca) add(line, {"--mca", key, value});
   for (const std::string& name : forwarded_names(options, surroundings)) add(line, {"-x", name});
   for (const char* name : {"KOLO_RUN_ADDRESS", "KOLO_RUN_JOB", "KOLO_RUN_TOKEN"}) add(line, {"-x", name});
+  add(line, {"-x", kColumnsVariable + ("=" + std::to_string(columns_of_a_rank(options, surroundings)))});
   add(line, {surroundings.program, "rank-shim", "--"});
-  line.insert(line.end(), options.command.begin(), options.command.end());
+  if (std::ranges::find(line, ":") != line.end()) {
+    throw std::invalid_argument("':' as the value of an option would end the options of mpirun");
+  }
+  std::ranges::transform(options.command, std::back_inserter(line), escape_colon);
   return line;
 }
 

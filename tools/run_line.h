@@ -20,6 +20,7 @@ struct Surroundings {
   std::string program;                             // this program, which is also each rank's supervisor
   std::string scratch;                             // where mpirun puts its session folder
   std::map<std::string, std::string> environment;  // this process's
+  int columns = 0;                                 // of the terminal that standard output is; 0: it is none
 };
 
 struct Host {
@@ -50,10 +51,19 @@ inline constexpr const char* kCoresVariable = "KOLO_RUN_CORES_PER_RANK";
 // set. Empty if the process is no rank. A batch script or an interactive step of Slurm is none.
 [[nodiscard]] std::vector<std::string> rank_variables(const Surroundings& surroundings);
 
+// Tells a rank how wide a line of its output may be on the terminal of `kolo run`. 0: the output is no terminal.
+inline constexpr const char* kColumnsVariable = "KOLO_RUN_COLUMNS";
+[[nodiscard]] int columns_of_a_rank(const RunOptions& options, const Surroundings& surroundings);
+
 // Names of the variables that every rank gets, besides those of `kolo run` itself.
 [[nodiscard]] std::vector<std::string> forwarded_names(const RunOptions& options, const Surroundings& surroundings);
 
-// argv of mpirun. `options` are completed.
+// mpirun takes a word ":" as the end of a program's words. `:`, `\:`, `\\:` and so on get one more backslash on its
+// line, which the rank's supervisor takes away.
+[[nodiscard]] std::string escape_colon(const std::string& word);
+[[nodiscard]] std::string unescape_colon(const std::string& word);
+
+// argv of mpirun. `options` are completed. Throws std::invalid_argument if a word other than the program's is ":".
 [[nodiscard]] std::vector<std::string> mpirun_line(const RunOptions& options, const Surroundings& surroundings);
 
 // As a shell would have to be given it.

@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <stdexcept>
 
@@ -115,7 +116,15 @@ void Supervisor::start(const std::vector<std::string>& words) {
   report_.reset(ends[0]);
   const base::UniqueFd theirs(ends[1]);
   base::set_environment(base::kFirstFailureVariable, base::first_failure_variable(theirs.get()));
-  child_ = start_child({.words = words, .death_signal = SIGKILL, .inherited = theirs.get()});
+  std::vector<std::string> own;
+  std::ranges::transform(words, std::back_inserter(own), unescape_colon);
+  const int columns = std::stoi(variable(kColumnsVariable));
+  if (columns > 0) {
+    base::set_environment("COLUMNS", std::to_string(columns));  // for a program that asks standard error, a pipe
+  } else {
+    base::set_environment("TERM", "dumb");  // a file has no cursor to move, nor colours
+  }
+  child_ = start_child({.words = own, .death_signal = SIGKILL, .columns = columns, .inherited = theirs.get()});
 }
 
 int Supervisor::run() {
@@ -257,7 +266,6 @@ void Supervisor::say_farewell() {
 int run_rank_shim(const std::vector<std::string>& words) {
   try {
     if (words.empty()) throw std::runtime_error("no program");
-    base::set_environment("TERM", "dumb");  // lines that get a prefix have no cursor to move, nor colours
     return Supervisor(words).run();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "kolo: the supervisor of a rank: %s\n", error.what());

@@ -1,5 +1,6 @@
 #include "run_surroundings.h"
 
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -42,6 +43,12 @@ std::vector<std::string> host_names(const RunOptions& options) {
   return names;
 }
 
+// 0: standard output is no terminal, or one without a size.
+int columns_of_standard_output() {
+  winsize size{};
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
 }  // namespace
 
 Surroundings look_around() {
@@ -52,6 +59,7 @@ Surroundings look_around() {
   around.root = ::geteuid() == 0;
   around.program = std::filesystem::read_symlink("/proc/self/exe").string();
   around.environment = base::get_environment_with_prefix("");
+  around.columns = columns_of_standard_output();
   // Set by script/cluster for what it runs.
   around.hub_network = value(around.environment, "EMULATED_HOSTS_NETWORK");
   around.emulated = !around.hub_network.empty();

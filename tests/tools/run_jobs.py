@@ -7,8 +7,10 @@ import pathlib
 import re
 import resource
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "support"))
@@ -262,9 +264,48 @@ def without_newlines(run, left):
     return problems
 
 
+def progress_bar(run, left):
+    """Pieces without a newline come while the rank sleeps; a line of another rank does not land behind one."""
+    script = ("[ $OMPI_COMM_WORLD_RANK = 0 ] || { sleep 1; echo line; exit; }; "
+              "printf '\\r10%%'; sleep 2; printf '\\r20%%'; sleep 1; echo")
+    process = run.start(left, "-n 2 --quiet", script)
+    seen, text, begin = [], b"", time.monotonic()
+    while piece := os.read(process.stdout.fileno(), 4096):
+        text += piece
+        seen.append((time.monotonic(), text))
+    problems = run.finish(process).expect(0)
+    if text != b"[0] \r[0] 10%\n[1] line\n[0] \r[0] 20%\n":
+        problems.append(f"not the text: {text}")
+    first = min((moment for moment, so_far in seen if b"10%" in so_far), default=begin + PATIENCE)
+    if seen and first > seen[-1][0] - 1.5:
+        problems.append(f"the first piece came {seen[-1][0] - first:.1f} s before the end")
+    return problems
+
+
+def terminal(run, left):
+    """Ranks know whether what they write goes to a terminal, how wide that is, and what kind."""
+    # Where the system has no terminals to give, a rank writes to a pipe.
+    script = "[ ! -t 1 ] || size=$(stty size <&1); echo $TERM $KOLO_RUN_COLUMNS ${COLUMNS-none} ${size#* }"
+    left.environment.pop("COLUMNS", None)
+    problems = run.job(left, "-n 1 --quiet --env TERM=xterm", script).expect(0, r"\[0\] dumb 0 none( 0)?\n")
+    other_end, terminal = terminal_pair()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    command = [run.kolo, "run", "--bind", "none", "-n", "1", "--quiet", "--", "sh", "-c", script]
+    environment = {**left.environment, "TERM": "xterm"}
+    done = subprocess.run(command, stdout=terminal, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env=environment,
+                          timeout=PATIENCE)
+    text = os.read(other_end, 4096)
+    os.close(terminal)
+    os.close(other_end)
+    if done.returncode != 0 or not re.fullmatch(rb"\[0\] xterm 76 76( 76)?\r\n", text):
+        problems.append(f"on a terminal: {text} {done.stderr}")
+    return problems
+
+
 def words(run, left):
     """The program's words are its own, whatever they look like, with and without `--` before them."""
-    given = ["[30,60,80]", "[[1,2],[3]]", "[]", "[%s]", "", "a b", "--x=[1,2]", "-n", "--", "-np", "--env", "'\"$x", "\n", "run", "a"]
+    given = ["[30,60,80]", "[[1,2],[3]]", "[]", "[%s]", "", "a b", "--x=[1,2]", "-n", "--", "-np", "--env", "'\"$x", "\n", "run", ":", "\\:", "::",
+             ":", "-s", "200", "--mca", "-x", "--app", "a"]
     problems = []
     for before, own in ((["--"], given), ([], ["[1,2]", "", "[]", "a b"])):
         command = [run.kolo, "run", "--env", "A=[1,2]", "--no-prefix", "--quiet", "-np", "1", *before, "printf", "%s\\0", *own]
@@ -444,7 +485,7 @@ def mpirun_killed(run, left):
 CASES = [normal, library, one_fails, last_words, who_failed, who_left, who_did_not_come, killed, killed_with_recovery,
          killed_and_allowed, stopped, stubborn, forks, long_lines, much_output, reader_stalls,
          terminal_stalls, reader_stalls_at_the_end, stopped_itself, reader_leaves, without_prefix,
-         without_newlines, words, closed_streams, full_disk, missing_program, missing_interpreter, few_files,
+         without_newlines, progress_bar, terminal, words, closed_streams, full_disk, missing_program, missing_interpreter, few_files,
          too_few_files, launcher_without_files, missing_mpirun, interrupted, terminated, alarmed, warned,
          impatient, gone_itself, mpirun_killed]
 

@@ -44,6 +44,35 @@ TEST(RunLine, EndsWithTheSupervisorAndTheProgram) {
   EXPECT_THAT(line, testing::Not(testing::Contains("--allow-run-as-root")));
 }
 
+// For mpirun a word ":" ends the words of a program.
+TEST(RunLine, WordsOfTheProgramThatAreColonsAreEscaped) {
+  RunOptions options = of(1);
+  options.command = {":", "\\:", "a:", "::", "\\", "", ":-s"};
+  const auto line = mpirun_line(options, eight_cores());
+  const std::vector<std::string> end{"rank-shim", "--", "\\:", "\\\\:", "a:", "::", "\\", "", ":-s"};
+  EXPECT_TRUE(std::equal(end.rbegin(), end.rend(), line.rbegin()));
+  for (const std::string& word : options.command) EXPECT_EQ(unescape_colon(escape_colon(word)), word);
+}
+
+TEST(RunLine, OptionWithColonAsValueIsRefused) {
+  RunOptions options = of(1);
+  options.mca = {{"btl", ":"}};
+  EXPECT_THROW(static_cast<void>(mpirun_line(options, eight_cores())), std::invalid_argument);
+}
+
+TEST(RunLine, RanksHaveTheWidthOfTheTerminalBesideThePrefix) {
+  auto around = eight_cores();
+  EXPECT_THAT(mpirun_line(of(2), around), testing::Contains("KOLO_RUN_COLUMNS=0"));
+  EXPECT_THAT(mpirun_line(of(2), around), testing::Not(testing::Contains("TERM")));
+  around.columns = 80;
+  around.environment["TERM"] = "xterm";
+  EXPECT_THAT(mpirun_line(of(2), around), testing::IsSupersetOf({"KOLO_RUN_COLUMNS=76", "TERM"}));
+  EXPECT_EQ(columns_of_a_rank(of(11), around), 75);  // "[10] "
+  RunOptions bare = of(11);
+  bare.no_prefix = true;
+  EXPECT_EQ(columns_of_a_rank(bare, around), 80);
+}
+
 TEST(RunLine, RootIsAllowedOnlyForRoot) {
   auto around = eight_cores();
   around.root = true;

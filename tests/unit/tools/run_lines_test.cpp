@@ -50,6 +50,53 @@ TEST(RunLines, TheLongestLine) {
   }
 }
 
+TEST(RunLines, RestOfLineFollowsUnfinishedPieceWithoutPrefix) {
+  LineSplitter splitter("[1] ");
+  EXPECT_EQ(splitter.add("half"), "");
+  EXPECT_EQ(splitter.take_unfinished(), "[1] half");
+  EXPECT_TRUE(splitter.is_open());
+  EXPECT_EQ(splitter.add(" and half\nnext\n"), " and half\n[1] next\n");
+  EXPECT_FALSE(splitter.is_open());
+}
+
+TEST(RunLines, RestOfLineHasPrefixAfterTheLineWasClosed) {
+  LineSplitter splitter("[1] ");
+  EXPECT_EQ(splitter.add("half"), "");
+  EXPECT_EQ(splitter.take_unfinished(), "[1] half");
+  splitter.close_line();
+  EXPECT_EQ(splitter.add(" and half\n"), "[1]  and half\n");
+}
+
+TEST(RunLines, TextAfterCarriageReturnHasPrefix) {
+  for (const bool in_pieces : {false, true}) {
+    LineSplitter splitter("[1] ");
+    std::string got;
+    for (const char* bytes : {"\r10%", "\r", "20%", "\r\n", "\r\n", "\n"}) {
+      got += splitter.add(bytes);
+      if (in_pieces) got += splitter.take_unfinished();
+    }
+    EXPECT_EQ(got, "[1] \r[1] 10%\r[1] 20%\r\n[1] \r\n[1] \n") << in_pieces;
+  }
+}
+
+TEST(RunLines, EndOfStreamClosesAnOpenLine) {
+  LineSplitter splitter("[1] ");
+  EXPECT_EQ(splitter.add("bar"), "");
+  EXPECT_EQ(splitter.take_unfinished(), "[1] bar");
+  EXPECT_EQ(splitter.finish(), "\n");
+  EXPECT_EQ(splitter.finish(), "");
+}
+
+TEST(RunLines, UnfinishedPiecesWithoutPrefixAreTheBytes) {
+  LineSplitter splitter;
+  std::string got;
+  for (const char* bytes : {"\r10%", "\r20%", "\n", "last"}) {
+    got += splitter.add(bytes);
+    got += splitter.take_unfinished();
+  }
+  EXPECT_EQ(got + splitter.finish(), "\r10%\r20%\nlast");
+}
+
 TEST(RunLines, WithoutAPrefixBytesStayAsTheyAre) {
   const std::string text = "one\n\n" + std::string(LineSplitter::kLongest * 2 + 5, 'x') + "\nlast";
   for (const std::size_t piece : {std::size_t{1000}, LineSplitter::kLongest, text.size()}) {
