@@ -1,20 +1,14 @@
 # Third parties as targets. Each target that an installed kolo needs again is found again by KoloConfig.cmake.in.
 find_package(Threads REQUIRED)
 
-# Debian's protobuf, never LibTorch's headers of the same name: its prefix must not be searched.
-find_program(KOLO_PROTOC protoc NO_CMAKE_PREFIX_PATH)
-find_path(KOLO_PROTOBUF_INCLUDE google/protobuf/message_lite.h NO_CMAKE_PREFIX_PATH)
-find_library(KOLO_PROTOBUF_LIBRARY protobuf-lite NO_CMAKE_PREFIX_PATH)
+find_path(KOLO_PROTOZERO_INCLUDE protozero/pbf_reader.hpp)
 find_path(KOLO_XXHASH_INCLUDE xxhash.h)
 find_path(KOLO_SPDLOG_INCLUDE spdlog/spdlog.h)
-foreach(needed PROTOC PROTOBUF_INCLUDE PROTOBUF_LIBRARY XXHASH_INCLUDE SPDLOG_INCLUDE)
+foreach(needed PROTOZERO_INCLUDE XXHASH_INCLUDE SPDLOG_INCLUDE)
   if(NOT KOLO_${needed})
-    message(FATAL_ERROR "KOLO_${needed} not found: install protobuf-compiler libprotobuf-dev libxxhash-dev libspdlog-dev, or run script/setup")
+    message(FATAL_ERROR "KOLO_${needed} not found: install libprotozero-dev libxxhash-dev libspdlog-dev, or run script/setup")
   endif()
 endforeach()
-add_library(kolo_protobuf INTERFACE)
-target_include_directories(kolo_protobuf SYSTEM INTERFACE ${KOLO_PROTOBUF_INCLUDE})
-target_link_libraries(kolo_protobuf INTERFACE ${KOLO_PROTOBUF_LIBRARY})
 
 # Images. Found here because imported targets are seen only below the folder that found them.
 find_package(JPEG REQUIRED)

@@ -1,197 +1,282 @@
 #include "engine/codec.h"
 
-#include "control.pb.h"
+#include <bit>
+#include <concepts>
+#include <protozero/exception.hpp>
+#include <protozero/pbf_reader.hpp>
+#include <protozero/pbf_writer.hpp>
+#include <protozero/varint.hpp>
+#include <string_view>
+#include <type_traits>
+
 #include "engine/message_check.h"
 
 namespace kolo::engine {
 namespace {
 
+template <class Value, class... Messages>
+concept Is = (std::same_as<std::remove_const_t<Value>, Messages> || ...);
+
+// A message inside another one.
+template <class Value>
+concept Inner = Is<Value, Signature, Conflict, Entry, Item, FailedRound, Fatal, Report, Withdrawal>;
+
+// An enumeration on the wire, with its largest value.
 template <class Enum>
-Enum checked(std::uint32_t value, Enum last) {
-  if (value > static_cast<std::uint32_t>(last)) {
-    throw DamagedMessage("a control message holds the unknown value " + std::to_string(value) +
-                         "; do all ranks run the same version of kolo?");
+struct UpTo {
+  Enum& value;
+  std::remove_const_t<Enum> last;
+};
+
+// The fields of control.proto. An archive is called with each field's number and value, in the order of the numbers.
+
+void fields(auto& archive, Is<Signature> auto& message) {
+  archive(1, UpTo{message.kind, Kind::gradient_round});
+  archive(2, UpTo{message.dtype, DType::boolean});
+  archive(3, message.sizes);
+  archive(4, message.strides);
+  archive(5, UpTo{message.op, ReduceOp::product});
+  archive(6, message.prescale);
+  archive(7, message.postscale);
+  archive(8, message.root);
+  archive(9, message.table);
+}
+
+void fields(auto& archive, Is<Conflict> auto& message) {
+  archive(1, message.first);
+  archive(2, message.first_rank);
+  archive(3, message.second);
+  archive(4, message.second_rank);
+}
+
+void fields(auto& archive, Is<Entry> auto& message) {
+  archive(1, message.name);
+  archive(2, message.signature);
+  archive(3, message.rank);
+  archive(4, message.conflict);
+  archive(5, message.ranks);
+  archive(6, message.bytes);
+  archive(7, message.order);
+  archive(8, message.failed_ranks);
+  archive(9, message.failure);
+  archive(10, message.beside);
+}
+
+void fields(auto& archive, Is<Item> auto& message) {
+  archive(1, message.names);
+  archive(2, message.conflict);
+  archive(3, message.bytes);
+  archive(4, message.order);
+  archive(5, message.failed_ranks);
+  archive(6, message.failure);
+  archive(7, message.sequence);
+  archive(8, message.beside);
+}
+
+void fields(auto& archive, Is<FailedRound> auto& message) {
+  archive(1, message.reducer);
+  archive(2, message.round);
+}
+
+void fields(auto& archive, Is<Fatal> auto& message) {
+  archive(1, UpTo{message.kind, FatalKind::backend});
+  archive(2, message.ranks);
+  archive(3, message.text);
+  archive(4, message.sequence);
+  archive(5, message.rounds);
+  archive(6, message.calls);
+  archive(7, message.reducers);
+  archive(8, message.answered);
+  archive(9, message.after_failure);
+  archive(10, message.heard);
+  archive(11, message.failed_round);
+}
+
+void fields(auto& archive, Is<Report> auto& message) {
+  archive(1, message.name);
+  archive(2, message.missing);
+  archive(3, message.cancel);
+  archive(4, message.held_back);
+}
+
+void fields(auto& archive, Is<Withdrawal> auto& message) {
+  archive(1, message.name);
+  archive(2, message.missing);
+}
+
+void fields(auto& archive, Is<Envelope> auto& message) {
+  archive(1, message.epoch);
+  archive(2, message.entries);
+  archive(3, message.items);
+  archive(4, message.fatal);
+  archive(5, message.failure);
+  archive(6, message.depth);
+  archive(7, message.reports);
+  archive(8, message.withdrawal);
+}
+
+// Writes a message as proto3 does: a zero, an empty text and an empty list take no bytes.
+class Writer {
+ public:
+  explicit Writer(std::string& bytes) : bytes_(bytes), out_(bytes) {}
+
+  void operator()(protozero::pbf_tag_type tag, std::integral auto value) {
+    if (value != 0) out_.add_uint64(tag, static_cast<std::uint64_t>(value));
   }
-  return static_cast<Enum>(value);
-}
-
-template <class Field>
-auto to_vector(const Field& field) {
-  return std::vector<typename Field::value_type>(field.begin(), field.end());
-}
-
-void write(const Signature& from, wire::Signature& to) {
-  to.set_kind(static_cast<std::uint32_t>(from.kind));
-  to.set_dtype(static_cast<std::uint32_t>(from.dtype));
-  to.mutable_sizes()->Assign(from.sizes.begin(), from.sizes.end());
-  to.mutable_strides()->Assign(from.strides.begin(), from.strides.end());
-  to.set_op(static_cast<std::uint32_t>(from.op));
-  to.set_prescale(from.prescale);
-  to.set_postscale(from.postscale);
-  to.set_root(from.root);
-  to.set_table(from.table);
-}
-
-Signature read(const wire::Signature& from) {
-  return {.kind = checked(from.kind(), Kind::gradient_round),
-          .dtype = checked(from.dtype(), DType::boolean),
-          .sizes = to_vector(from.sizes()),
-          .strides = to_vector(from.strides()),
-          .op = checked(from.op(), ReduceOp::product),
-          .prescale = from.prescale(),
-          .postscale = from.postscale(),
-          .root = from.root(),
-          .table = from.table()};
-}
-
-void write(const Conflict& from, wire::Conflict& to) {
-  write(from.first, *to.mutable_first());
-  to.set_first_rank(from.first_rank);
-  write(from.second, *to.mutable_second());
-  to.set_second_rank(from.second_rank);
-}
-
-Conflict read(const wire::Conflict& from) {
-  return {read(from.first()), from.first_rank(), read(from.second()), from.second_rank()};
-}
-
-void write(const Entry& from, wire::Entry& to) {
-  to.set_name(from.name);
-  write(from.signature, *to.mutable_signature());
-  to.set_rank(from.rank);
-  if (from.conflict) write(*from.conflict, *to.mutable_conflict());
-  to.mutable_ranks()->Assign(from.ranks.begin(), from.ranks.end());
-  to.mutable_bytes()->Assign(from.bytes.begin(), from.bytes.end());
-  to.mutable_order()->Assign(from.order.begin(), from.order.end());
-  to.mutable_failed_ranks()->Assign(from.failed_ranks.begin(), from.failed_ranks.end());
-  to.set_failure(from.failure);
-  to.mutable_beside()->Assign(from.beside.begin(), from.beside.end());
-}
-
-Entry read(const wire::Entry& from) {
-  Entry entry{.name = from.name(),
-              .signature = read(from.signature()),
-              .rank = from.rank(),
-              .conflict = std::nullopt,
-              .ranks = to_vector(from.ranks()),
-              .bytes = to_vector(from.bytes()),
-              .order = to_vector(from.order()),
-              .failed_ranks = to_vector(from.failed_ranks()),
-              .failure = from.failure(),
-              .beside = to_vector(from.beside())};
-  if (from.has_conflict()) entry.conflict = read(from.conflict());
-  return entry;
-}
-
-void write(const Item& from, wire::Item& to) {
-  for (const auto& name : from.names) to.add_names(name);
-  if (from.conflict) write(*from.conflict, *to.mutable_conflict());
-  to.mutable_bytes()->Assign(from.bytes.begin(), from.bytes.end());
-  to.mutable_order()->Assign(from.order.begin(), from.order.end());
-  to.mutable_failed_ranks()->Assign(from.failed_ranks.begin(), from.failed_ranks.end());
-  to.set_failure(from.failure);
-  to.mutable_beside()->Assign(from.beside.begin(), from.beside.end());
-  to.set_sequence(from.sequence);
-}
-
-Item read(const wire::Item& from) {
-  Item item{.names = {from.names().begin(), from.names().end()},
-            .conflict = std::nullopt,
-            .bytes = to_vector(from.bytes()),
-            .order = to_vector(from.order()),
-            .failed_ranks = to_vector(from.failed_ranks()),
-            .failure = from.failure(),
-            .beside = to_vector(from.beside()),
-            .sequence = from.sequence()};
-  if (from.has_conflict()) item.conflict = read(from.conflict());
-  return item;
-}
-
-void write(const Fatal& from, wire::Fatal& to) {
-  to.set_kind(static_cast<std::uint32_t>(from.kind));
-  to.mutable_ranks()->Assign(from.ranks.begin(), from.ranks.end());
-  to.set_text(from.text);
-  to.set_sequence(from.sequence);
-  to.mutable_rounds()->Assign(from.rounds.begin(), from.rounds.end());
-  to.set_calls(from.calls);
-  to.set_reducers(from.reducers);
-  to.mutable_answered()->Assign(from.answered.begin(), from.answered.end());
-  to.set_heard(from.heard);
-  if (from.failed_round) {
-    to.mutable_failed_round()->set_reducer(from.failed_round->reducer);
-    to.mutable_failed_round()->set_round(from.failed_round->round);
+  template <class Enum>
+  void operator()(protozero::pbf_tag_type tag, UpTo<Enum> number) {
+    (*this)(tag, static_cast<std::uint32_t>(number.value));
   }
-  to.set_after_failure(from.after_failure);
-}
+  void operator()(protozero::pbf_tag_type tag, double value) {
+    if (std::bit_cast<std::uint64_t>(value) != 0) out_.add_double(tag, value);
+  }
+  void operator()(protozero::pbf_tag_type tag, const std::string& text) {
+    if (!text.empty()) out_.add_bytes(tag, text);
+  }
+  void operator()(protozero::pbf_tag_type tag, const std::vector<std::string>& texts) {
+    for (const auto& text : texts) out_.add_bytes(tag, text);
+  }
+  template <std::integral Number>
+  void operator()(protozero::pbf_tag_type tag, const std::vector<Number>& numbers) {
+    protozero::packed_field_uint64 list(out_, tag);
+    for (const Number number : numbers) list.add_element(static_cast<std::uint64_t>(number));
+  }
+  template <Inner Message>
+  void operator()(protozero::pbf_tag_type tag, const std::vector<Message>& messages) {
+    for (const auto& message : messages) (*this)(tag, message);
+  }
+  template <Inner Message>
+  void operator()(protozero::pbf_tag_type tag, const std::optional<Message>& message) {
+    if (message) (*this)(tag, *message);
+  }
+  template <Inner Message>
+  void operator()(protozero::pbf_tag_type tag, const Message& message) {
+    const std::size_t before = bytes_.size();
+    {
+      Writer inner(bytes_, out_, tag);
+      fields(inner, message);
+    }
+    if (bytes_.size() == before) out_.add_message(tag, std::string());  // protozero leaves an empty one out
+  }
 
-Fatal read(const wire::Fatal& from) {
-  return {.kind = checked(from.kind(), FatalKind::backend),
-          .ranks = to_vector(from.ranks()),
-          .text = from.text(),
-          .sequence = from.sequence(),
-          .rounds = to_vector(from.rounds()),
-          .calls = from.calls(),
-          .reducers = from.reducers(),
-          .answered = to_vector(from.answered()),
-          .heard = from.heard(),
-          .failed_round = from.has_failed_round()
-                              ? std::optional(FailedRound{from.failed_round().reducer(), from.failed_round().round()})
-                              : std::nullopt,
-          .after_failure = from.after_failure()};
-}
+ private:
+  Writer(std::string& bytes, protozero::pbf_writer& outer, protozero::pbf_tag_type tag)
+      : bytes_(bytes), out_(outer, tag) {}
 
-void write(const Report& from, wire::Report& to) {
-  to.set_name(from.name);
-  to.mutable_missing()->Assign(from.missing.begin(), from.missing.end());
-  to.set_cancel(from.cancel);
-  to.set_held_back(from.held_back);
-}
+  std::string& bytes_;
+  protozero::pbf_writer out_;
+};
 
-Report read(const wire::Report& from) {
-  return {from.name(), to_vector(from.missing()), from.cancel(), from.held_back()};
-}
+// Gives each field the value that it has if a message does not mention it.
+struct Reset {
+  template <class Field>
+  void operator()(int, Field& field) const {
+    if constexpr (requires { fields(*this, field); }) {
+      fields(*this, field);
+    } else {
+      field = Field{};
+    }
+  }
+  template <class Enum>
+  void operator()(int, UpTo<Enum> number) const {
+    number.value = Enum{};
+  }
+};
 
-void write(const Withdrawal& from, wire::Withdrawal& to) {
-  to.set_name(from.name);
-  to.mutable_missing()->Assign(from.missing.begin(), from.missing.end());
-}
+// Reads a message. Fields of other numbers or wire types are skipped. Throws protozero::exception.
+class Reader {
+ public:
+  explicit Reader(protozero::data_view bytes) : in_(bytes) {}
+
+  void read(auto& message) {
+    const Reset reset;
+    fields(reset, message);
+    while (in_.next()) {
+      is_read_ = false;
+      fields(*this, message);
+      if (!is_read_) in_.skip();
+    }
+  }
+
+  template <std::integral Number>
+  void operator()(protozero::pbf_tag_type tag, Number& value) {
+    if (is_next(tag, protozero::pbf_wire_type::varint)) value = number<Number>(in_.get_uint64());
+  }
+  template <class Enum>
+  void operator()(protozero::pbf_tag_type tag, UpTo<Enum> field) {
+    if (!is_next(tag, protozero::pbf_wire_type::varint)) return;
+    const std::uint32_t value = in_.get_uint32();
+    if (value > static_cast<std::uint32_t>(field.last)) {
+      throw DamagedMessage("a control message holds the unknown value " + std::to_string(value) +
+                           "; do all ranks run the same version of kolo?");
+    }
+    field.value = static_cast<Enum>(value);
+  }
+  void operator()(protozero::pbf_tag_type tag, double& value) {
+    if (is_next(tag, protozero::pbf_wire_type::fixed64)) value = in_.get_double();
+  }
+  void operator()(protozero::pbf_tag_type tag, std::string& text) {
+    if (is_next(tag, protozero::pbf_wire_type::length_delimited)) text = in_.get_bytes();
+  }
+  void operator()(protozero::pbf_tag_type tag, std::vector<std::string>& texts) {
+    if (is_next(tag, protozero::pbf_wire_type::length_delimited)) texts.push_back(in_.get_bytes());
+  }
+  template <std::integral Number>
+  void operator()(protozero::pbf_tag_type tag, std::vector<Number>& numbers) {
+    if (is_next(tag, protozero::pbf_wire_type::varint)) {
+      numbers.push_back(number<Number>(in_.get_uint64()));
+    } else if (is_next(tag, protozero::pbf_wire_type::length_delimited)) {
+      const protozero::data_view list = in_.get_view();
+      const char* const end = list.data() + list.size();
+      for (const char* next = list.data(); next != end;) {
+        numbers.push_back(number<Number>(protozero::decode_varint(&next, end)));
+      }
+    }
+  }
+  template <Inner Message>
+  void operator()(protozero::pbf_tag_type tag, std::vector<Message>& messages) {
+    if (is_next(tag, protozero::pbf_wire_type::length_delimited)) Reader(in_.get_view()).read(messages.emplace_back());
+  }
+  template <Inner Message>
+  void operator()(protozero::pbf_tag_type tag, std::optional<Message>& message) {
+    if (is_next(tag, protozero::pbf_wire_type::length_delimited)) Reader(in_.get_view()).read(message.emplace());
+  }
+  template <Inner Message>
+  void operator()(protozero::pbf_tag_type tag, Message& message) {
+    if (is_next(tag, protozero::pbf_wire_type::length_delimited)) Reader(in_.get_view()).read(message);
+  }
+
+ private:
+  bool is_next(protozero::pbf_tag_type tag, protozero::pbf_wire_type type) {
+    if (is_read_ || in_.tag() != tag || in_.wire_type() != type) return false;
+    return is_read_ = true;
+  }
+
+  template <class Number>
+  static Number number(std::uint64_t varint) {
+    return std::same_as<Number, bool> ? varint != 0 : static_cast<Number>(varint);
+  }
+
+  protozero::pbf_reader in_;
+  bool is_read_ = false;  // the field that in_ is at, which it has left then
+};
 
 }  // namespace
 
 std::vector<std::byte> encode(const Envelope& envelope) {
-  wire::Envelope message;
-  message.set_epoch(envelope.epoch);
-  message.set_depth(envelope.depth);
-  for (const auto& entry : envelope.entries) write(entry, *message.add_entries());
-  for (const auto& item : envelope.items) write(item, *message.add_items());
-  if (envelope.fatal) write(*envelope.fatal, *message.mutable_fatal());
-  if (envelope.failure) write(*envelope.failure, *message.mutable_failure());
-  for (const auto& report : envelope.reports) write(report, *message.add_reports());
-  if (envelope.withdrawal) write(*envelope.withdrawal, *message.mutable_withdrawal());
-  std::vector<std::byte> bytes(message.ByteSizeLong());
-  if (!message.SerializeToArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    throw BackendError("a control message could not be written");
-  }
-  return bytes;
+  std::string bytes;
+  Writer writer(bytes);
+  fields(writer, envelope);
+  const auto view = std::as_bytes(std::span(bytes));
+  return {view.begin(), view.end()};
 }
 
 Envelope decode(std::span<const std::byte> bytes) {
-  wire::Envelope message;
-  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    throw DamagedMessage("a control message of " + std::to_string(bytes.size()) + " bytes is damaged");
-  }
   Envelope envelope;
-  envelope.epoch = message.epoch();
-  envelope.depth = message.depth();
-  envelope.entries.reserve(static_cast<std::size_t>(message.entries_size()));
-  envelope.items.reserve(static_cast<std::size_t>(message.items_size()));
-  for (const auto& entry : message.entries()) envelope.entries.push_back(read(entry));
-  for (const auto& item : message.items()) envelope.items.push_back(read(item));
-  if (message.has_fatal()) envelope.fatal = read(message.fatal());
-  if (message.has_failure()) envelope.failure = read(message.failure());
-  for (const auto& report : message.reports()) envelope.reports.push_back(read(report));
-  if (message.has_withdrawal()) {
-    envelope.withdrawal = Withdrawal{message.withdrawal().name(), to_vector(message.withdrawal().missing())};
+  try {
+    Reader({reinterpret_cast<const char*>(bytes.data()), bytes.size()}).read(envelope);
+  } catch (const protozero::exception&) {
+    throw DamagedMessage("a control message of " + std::to_string(bytes.size()) + " bytes is damaged");
   }
   return envelope;
 }

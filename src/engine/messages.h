@@ -1,5 +1,5 @@
 #pragma once
-// What ranks tell each other, as values. codec.h turns them into bytes; nothing else knows protobuf.
+// What ranks tell each other, as values. codec.h turns them into bytes; nothing else knows protozero.
 #include <cstdint>
 #include <optional>
 #include <string>
