@@ -26,6 +26,7 @@ if(TARGET kolo_program)
   set_target_properties(kolo_program PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 endif()
 
+get_target_property(kolo_type kolo TYPE)
 configure_package_config_file(${kolo_SOURCE_DIR}/cmake/KoloConfig.cmake.in ${kolo_BINARY_DIR}/koloConfig.cmake
   INSTALL_DESTINATION ${kolo_package_folder})
 write_basic_package_version_file(${kolo_BINARY_DIR}/koloConfigVersion.cmake COMPATIBILITY SameMinorVersion)

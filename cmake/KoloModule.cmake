@@ -1,3 +1,31 @@
+# Code of the libraries, whatever a consumer sets for its own: cmake/kolo.map says which symbols programs see.
+function(kolo_library_code target)
+  set_property(TARGET ${target} PROPERTY POSITION_INDEPENDENT_CODE ON)
+  set_property(TARGET ${target} PROPERTY VISIBILITY_INLINES_HIDDEN OFF)
+  set_property(TARGET ${target} PROPERTY CXX_VISIBILITY_PRESET)
+endfunction()
+
+# kolo_library(<target> <sources>...): a library that programs link; an archive if BUILD_SHARED_LIBS is OFF.
+function(kolo_library target)
+  set(type SHARED)
+  if(DEFINED BUILD_SHARED_LIBS AND NOT BUILD_SHARED_LIBS)
+    set(type STATIC)
+  endif()
+  add_library(${target} ${type} ${ARGN})
+  set_target_properties(${target} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)
+  kolo_library_code(${target})
+  target_include_directories(${target} PUBLIC
+    $<BUILD_INTERFACE:${kolo_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  # Never unloaded: exit handlers outlive a dlclose().
+  if(type STREQUAL SHARED)
+    target_link_options(${target} PRIVATE -Wl,-z,nodelete -Wl,--version-script=${kolo_SOURCE_DIR}/cmake/kolo.map)
+    set_target_properties(${target} PROPERTIES LINK_DEPENDS ${kolo_SOURCE_DIR}/cmake/kolo.map)
+  else()
+    target_link_options(${target} INTERFACE -Wl,-z,nodelete)
+  endif()
+endfunction()
+
 # kolo_module(<name> SOURCES ... [DEPENDS modules...] [LINK libraries...])
 # One folder of src/ as an object library kolo_<name>; all of them together are kolo::kolo.
 function(kolo_module name)
@@ -8,7 +36,7 @@ function(kolo_module name)
     $<BUILD_INTERFACE:${kolo_SOURCE_DIR}>)
   target_compile_features(kolo_${name} PUBLIC cxx_std_20)
   target_link_libraries(kolo_${name} PRIVATE kolo_warnings)
-  set_target_properties(kolo_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  kolo_library_code(kolo_${name})
   foreach(module IN LISTS arg_DEPENDS)
     target_link_libraries(kolo_${name} PUBLIC kolo_${module})
   endforeach()

@@ -1,12 +1,13 @@
-# Run by ctest with WAY=find_package or add_subdirectory: builds the program in consumer/ against this kolo, and runs it.
+# Run by ctest with WAY=find_package, add_subdirectory, static or static_package: builds the programs in consumer/ against
+# this kolo, and runs them.
 include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
 
 # Installed files name neither the source nor the build: they must work on another machine.
-function(check_relocatable prefix)
+function(check_relocatable prefix build)
   file(GLOB_RECURSE files ${prefix}/*.cmake ${prefix}/*.h)
   foreach(file IN LISTS files)
     file(READ ${file} text)
-    foreach(folder ${KOLO_SOURCE} ${KOLO_BUILD})
+    foreach(folder ${KOLO_SOURCE} ${build})
       string(FIND "${text}" "${folder}/" position)
       if(NOT position EQUAL -1)
         message(FATAL_ERROR "${file} names ${folder}")
@@ -38,16 +39,29 @@ set(configure ${CMAKE_COMMAND} -S ${SCRATCH}/consumer -G ${GENERATOR} -D CMAKE_B
   -D CMAKE_CXX_COMPILER=${COMPILER} -D CMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} -D CONSUMER_WAY=${WAY}
   -D CONSUMER_TORCH=${TORCH})
 
-if(WAY STREQUAL find_package)
-  run(${CMAKE_COMMAND} --install ${KOLO_BUILD} --prefix ${SCRATCH}/first)
+set(kolo_build ${KOLO_BUILD})
+if(WAY STREQUAL static_package)
+  set(kolo_build ${KOLO_BUILD}-static_kolo)
+  run(${CMAKE_COMMAND} -S ${KOLO_SOURCE} -B ${kolo_build} -G ${GENERATOR} -D CMAKE_BUILD_TYPE=Release
+    -D CMAKE_CXX_COMPILER=${COMPILER} -D BUILD_SHARED_LIBS=OFF -D KOLO_TORCH_DIR=${TORCH}
+    -D KOLO_BUILD_TESTS=OFF -D KOLO_BUILD_TOOLS=OFF -D KOLO_BUILD_EXAMPLES=OFF -D KOLO_BUILD_BENCH=OFF)
+  run(${CMAKE_COMMAND} --build ${kolo_build} --parallel 2)
+endif()
+if(WAY MATCHES package)
+  run(${CMAKE_COMMAND} --install ${kolo_build} --prefix ${SCRATCH}/first)
   # Moved after it was installed: nothing may depend on where it was.
   file(RENAME ${SCRATCH}/first ${SCRATCH}/prefix)
-  check_relocatable(${SCRATCH}/prefix)
+  check_relocatable(${SCRATCH}/prefix ${kolo_build})
   list(APPEND configure -D CMAKE_PREFIX_PATH=${SCRATCH}/prefix)
 else()
   list(APPEND configure -D KOLO_SOURCE=${KOLO_SOURCE})
   if(NOT TORCH)
     list(APPEND configure -D KOLO_WITH_TORCH=OFF)
+  endif()
+  if(WAY STREQUAL static)
+    list(APPEND configure -D BUILD_SHARED_LIBS=OFF)
+  else()  # a consumer that hides its own symbols
+    list(APPEND configure -D CMAKE_CXX_VISIBILITY_PRESET=hidden -D CMAKE_VISIBILITY_INLINES_HIDDEN=ON)
   endif()
 endif()
 
@@ -71,8 +85,17 @@ endif()
 if(EXISTS ${build}/bin)
   message(FATAL_ERROR "kolo put programs into the consumer's build")
 endif()
+file(GLOB_RECURSE shared ${build}/libkolo*.so ${SCRATCH}/prefix/libkolo*.so)
+if(WAY MATCHES static AND shared)
+  message(FATAL_ERROR "BUILD_SHARED_LIBS=OFF made ${shared}")
+endif()
 run(${build}/consumer)
+run(${build}/load_plugin ${build}/libplugin.so)
+run(${CMAKE_COMMAND} -E env ASAN_OPTIONS=detect_leaks=0 ${build}/sanitized_consumer)  # Open MPI leaks
 if(TORCH)
   run(${build}/torch_consumer)
 endif()
 file(REMOVE_RECURSE ${build})
+if(WAY STREQUAL static_package)
+  file(REMOVE_RECURSE ${kolo_build})
+endif()
