@@ -30,7 +30,7 @@ def problems(result, *texts):
 
 def program(run):
     """A program that creates a Context: alone, in a shell script, in the background."""
-    child = run.folder / "01_hello_ranks"
+    child = run.folder / "nesting_rank"
     refused = "variables of rank 0, and another process of that rank has started MPI.*" + LISTED
     found = problems(run.job("system", str(child)), refused, "status 1")
     found += problems(run.job("system", f"sh -c '{child}; exit 7'"), refused, "status 7")
@@ -39,11 +39,11 @@ def program(run):
 
 def freed_program(run):
     """Without the variables that the error names the program is a world of its own."""
-    child = run.folder / "01_hello_ranks"
+    child = run.folder / "nesting_rank"
     names = re.search(LISTED, run.job("system", str(child)).stdout)
     if not names:
         return ["the error names no variables"]
-    return problems(run.job("system", names[0].replace("PROGRAM", str(child))), "rank 0 of 1", "1 ranks", "status 0")
+    return problems(run.job("system", names[0].replace("PROGRAM", str(child))), "rank 0: sum 1\n", "status 0")
 
 
 def kolo_run(run):
@@ -53,8 +53,8 @@ def kolo_run(run):
     names = re.search(r"env (-u \w+ )+kolo run", result.stdout)
     if not names:
         return found + ["the error names no variables"]
-    free = names[0].replace("kolo run", f"{kolo} run -n 2 --bind none -- {run.folder / '01_hello_ranks'}")
-    return found + problems(run.job("system", free), r"\[1\] rank 1 of 2", "2 ok", "status 0")
+    free = names[0].replace("kolo run", f"{kolo} run -n 2 --bind none -- {run.folder / 'nesting_rank'}")
+    return found + problems(run.job("system", free), r"\[1\] rank 1: sum 3", "2 ok", "status 0")
 
 
 def forked(run):
