@@ -119,8 +119,9 @@ std::chrono::milliseconds Launcher::until_next() const {
   if (stage_ == Stage::running && !job_.all_started()) next = std::min(next, begin_ + kStart);
   for (const auto& connection : connections_) {
     if (connection->rank < 0) next = std::min(next, connection->since + kIntroduction);
-    for (const auto& [stream, output] : {std::pair(&connection->out, &out_), std::pair(&connection->err, &err_)}) {
-      if (stream->unfinished_since && output->empty()) next = std::min(next, *stream->unfinished_since + kUnfinished);
+    for (const Stream& stream : connection->streams) {
+      if (!stream.unfinished_since || !stream.output->empty()) continue;
+      next = std::min(next, *stream.unfinished_since + kUnfinished);
     }
   }
   return std::max(0ms, std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()));
@@ -331,24 +332,22 @@ void Launcher::on_hello(Connection& connection, const Message& message) {
   if (!same_secret(hello.token, names_.token) || !job_.started(hello)) throw std::runtime_error("a stranger");
   connection.rank = hello.rank;
   const std::string prefix = options_.no_prefix ? "" : "[" + std::to_string(hello.rank) + "] ";
-  connection.out.lines = LineSplitter(prefix);
-  connection.err.lines = LineSplitter(prefix);
+  connection.streams = {Stream{&out_, LineSplitter(prefix), {}}, Stream{&err_, LineSplitter(prefix), {}}};
   // Late for the news that everybody has got.
   if (stage_ == Stage::asked || stage_ == Stage::killed) send(connection, encode_number(MessageType::signal, SIGKILL));
 }
 
 void Launcher::on_output(Connection& connection, std::string_view body) {
   if (body.empty()) throw std::runtime_error("output of no stream");
-  const bool standard = body.front() == '1';
+  Stream& stream = connection.streams[body.front() == '1' ? 0 : 1];
   body.remove_prefix(1);
-  Stream& stream = standard ? connection.out : connection.err;
   std::string lines = stream.lines.add(body);
   if (!lines.empty()) stream.unfinished_since.reset();  // what is left is of another line
   if (stream.lines.has_unfinished() && !stream.unfinished_since) stream.unfinished_since = Clock::now();
   if (lines.empty()) {
     grant(connection.rank, cost_of(body.size()));
   } else {
-    write(standard ? out_ : err_, &stream.lines, std::move(lines), {connection.rank, cost_of(body.size())});
+    write(stream, std::move(lines), {connection.rank, cost_of(body.size())});
   }
 }
 
@@ -356,14 +355,17 @@ void Launcher::on_output(Connection& connection, std::string_view body) {
 void Launcher::pass_on_unfinished(Clock::time_point now) {
   for (const auto& connection : connections_) {
     pollfd more{connection->socket.get(), POLLIN, 0};
-    for (const auto& [stream, output] : {std::pair(&connection->out, &out_), std::pair(&connection->err, &err_)}) {
-      if (!stream->unfinished_since || now < *stream->unfinished_since + kUnfinished || !output->empty()) continue;
-      if (!connection->finished && ::poll(&more, 1, 0) > 0) continue;
-      stream->unfinished_since.reset();
-      write(*output, &stream->lines, stream->lines.take_unfinished(), {});
+    for (Stream& stream : connection->streams) {
+      if (!stream.unfinished_since || now < *stream.unfinished_since + kUnfinished) continue;
+      if (!stream.output->empty() || (!connection->finished && ::poll(&more, 1, 0) > 0)) continue;
+      stream.unfinished_since.reset();
+      write(stream, stream.lines.take_unfinished(), {});
     }
   }
-  write_output();
+}
+
+void Launcher::write(Stream& stream, std::string text, Output::Written written) {
+  if (!text.empty()) write(*stream.output, &stream.lines, std::move(text), written);
 }
 
 // The text of another stream does not follow an unfinished line on its line, unless lines have no prefix.
@@ -371,11 +373,11 @@ void Launcher::pass_on_unfinished(Clock::time_point now) {
 void Launcher::write(Output& output, LineSplitter* from, std::string text, Output::Written written) {
   if (text.empty()) return;
   LineSplitter*& open = open_[one_file_ ? &out_ : &output];
-  if (open != nullptr && open != from && !options_.no_prefix) {
+  if (open != nullptr && open != from) {
     open->close_line();
     text.insert(0, "\n");
   }
-  open = from != nullptr && from->is_open() ? from : nullptr;
+  open = from != nullptr && from->is_open() && !options_.no_prefix ? from : nullptr;
   output.add(std::move(text), written);
 }
 
@@ -389,9 +391,9 @@ void Launcher::close(Connection& connection) {
 }
 
 void Launcher::finish_streams(Connection& connection) {
-  for (const auto& [stream, output] : {std::pair(&connection.out, &out_), std::pair(&connection.err, &err_)}) {
-    stream->unfinished_since.reset();
-    write(*output, &stream->lines, stream->lines.finish(), {});
+  for (Stream& stream : connection.streams) {
+    stream.unfinished_since.reset();
+    write(stream, stream.lines.finish(), {});
   }
 }
 

@@ -7,6 +7,7 @@
 //
 // last_words: peers of a rank that has failed learn of it by themselves, and may end in their own way. asked: SIGTERM,
 // or what the user sent. killed: SIGKILL.
+#include <array>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -43,8 +44,9 @@ class Launcher {
  private:
   enum class Stage { running, last_words, asked, killed };
 
-  // Of one rank.
+  // Standard output or standard error of one rank.
   struct Stream {
+    Output* output = nullptr;  // set by the hello
     LineSplitter lines;
     std::optional<Clock::time_point> unfinished_since;
   };
@@ -56,9 +58,8 @@ class Launcher {
     std::string unsent;
     Clock::time_point since;
     int rank = -1;
-    bool finished = false;  // everything was heard, or nothing more will be
-    Stream out;
-    Stream err;
+    bool finished = false;          // everything was heard, or nothing more will be
+    std::array<Stream, 2> streams;  // output and error
   };
 
   void start();
@@ -81,6 +82,7 @@ class Launcher {
   void close(Connection& connection);
   void finish_streams(Connection& connection);
   void pass_on_unfinished(Clock::time_point now);
+  void write(Stream& stream, std::string text, Output::Written written);
   void write(Output& output, LineSplitter* from, std::string text, Output::Written written);
 
   void send(Connection& connection, std::string_view bytes);
