@@ -1,23 +1,29 @@
-# Code of the libraries, whatever a consumer sets for its own: cmake/kolo.map says which symbols programs see.
+# Code of the libraries. Only what include/kolo/export.h marks is visible to programs.
 function(kolo_library_code target)
-  set_property(TARGET ${target} PROPERTY POSITION_INDEPENDENT_CODE ON)
-  set_property(TARGET ${target} PROPERTY VISIBILITY_INLINES_HIDDEN OFF)
-  set_property(TARGET ${target} PROPERTY CXX_VISIBILITY_PRESET)
+  set_target_properties(${target} PROPERTIES
+    POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
 endfunction()
 
-# kolo_library(<target> <sources>...): a library that programs link; an archive if BUILD_SHARED_LIBS is OFF.
+# kolo_library(<target> <object libraries>... LINK <libraries>...): a library that programs link. <target>_internal is an
+# archive of the same objects, for tests and tools that use what the library hides. BUILD_SHARED_LIBS=OFF makes the
+# library an archive too.
 function(kolo_library target)
+  cmake_parse_arguments(arg "" "" "LINK" ${ARGN})
+  list(TRANSFORM arg_UNPARSED_ARGUMENTS REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE objects)
   set(type SHARED)
   if(DEFINED BUILD_SHARED_LIBS AND NOT BUILD_SHARED_LIBS)
     set(type STATIC)
   endif()
-  add_library(${target} ${type} ${ARGN})
+  add_library(${target} ${type} ${objects})
+  add_library(${target}_internal STATIC EXCLUDE_FROM_ALL ${objects})
   set_target_properties(${target} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)
-  kolo_library_code(${target})
-  target_include_directories(${target} PUBLIC
-    $<BUILD_INTERFACE:${kolo_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
-  target_compile_features(${target} PUBLIC cxx_std_20)
-  # Never unloaded: exit handlers outlive a dlclose().
+  foreach(library ${target} ${target}_internal)
+    target_link_libraries(${library} PRIVATE ${arg_LINK})
+    target_include_directories(${library} PUBLIC
+      $<BUILD_INTERFACE:${kolo_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
+    target_compile_features(${library} PUBLIC cxx_std_20)
+  endforeach()
+  # NODELETE: exit handlers outlive a dlclose(). The version script also hides templates of the standard library.
   if(type STREQUAL SHARED)
     target_link_options(${target} PRIVATE -Wl,-z,nodelete -Wl,--version-script=${kolo_SOURCE_DIR}/cmake/kolo.map)
     set_target_properties(${target} PROPERTIES LINK_DEPENDS ${kolo_SOURCE_DIR}/cmake/kolo.map)

@@ -4,8 +4,9 @@
 #include <memory>
 
 #include "kolo/communicator.h"
+#include "kolo/export.h"
 
-namespace kolo {
+namespace KOLO_EXPORT kolo {
 
 // MPI's own collectives behind kolo's interface, over MPI_COMM_WORLD. Collective. Calls block inside start() and know
 // no deadline. Throws UsageError in a build without MPI.

@@ -12,9 +12,11 @@
 #include <string_view>
 #include <vector>
 
+#include "kolo/export.h"
 #include "kolo/types.h"
 
-namespace kolo::checkpoint {
+namespace KOLO_EXPORT kolo {
+namespace checkpoint {
 
 // A dense row-major tensor in memory that somebody else owns.
 struct TensorView {
@@ -109,4 +111,5 @@ class CheckpointDirectory {
   CheckpointOptions options_;
 };
 
-}  // namespace kolo::checkpoint
+}  // namespace checkpoint
+}  // namespace kolo

@@ -11,10 +11,11 @@
 #include <string_view>
 #include <vector>
 
+#include "kolo/export.h"
 #include "kolo/stream.h"
 #include "kolo/types.h"
 
-namespace kolo {
+namespace KOLO_EXPORT kolo {
 
 // A collective in flight. Externally synchronized. It makes progress only inside advance(); destroying it before it is
 // complete abandons it: its memory must then outlive the communicator.

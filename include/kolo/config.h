@@ -6,9 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "kolo/export.h"
 #include "kolo/log.h"
 
-namespace kolo {
+namespace KOLO_EXPORT kolo {
 
 enum class CoordinatorMode { automatic, always, never };
 

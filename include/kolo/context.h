@@ -12,9 +12,10 @@
 #include "kolo/counters.h"
 #include "kolo/engine.h"
 #include "kolo/error.h"
+#include "kolo/export.h"
 #include "kolo/types.h"
 
-namespace kolo {
+namespace KOLO_EXPORT kolo {
 
 // One rank's place in a world of ranks. Several may live in one process. Thread-safe but for shutdown().
 class Context {

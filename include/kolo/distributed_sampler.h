@@ -4,9 +4,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "kolo/export.h"
 #include "kolo/types.h"
 
-namespace kolo {
+namespace KOLO_EXPORT kolo {
 
 // What happens to the samples that do not divide by the ranks.
 //   pad    the order goes on with its own beginning, so that every rank has as many

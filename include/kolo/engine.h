@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kolo/engine_lifetime.h"
+#include "kolo/export.h"
 #include "kolo/gradient_reducer.h"
 #include "kolo/images.h"
 #include "kolo/optimizer_step.h"
@@ -15,7 +16,7 @@
 #include "kolo/types.h"
 #include "kolo/work.h"
 
-namespace kolo {
+namespace KOLO_EXPORT kolo {
 
 enum class RequestKind : std::uint8_t { allreduce, broadcast, allgather, barrier };
 

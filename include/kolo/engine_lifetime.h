@@ -5,7 +5,9 @@
 #include <memory>
 #include <utility>
 
-namespace kolo {
+#include "kolo/export.h"
+
+namespace KOLO_EXPORT kolo {
 
 // Until an engine has gone, and only in the process that made it: a forked child has its memory, and none of its
 // threads. Thread-safe.

@@ -5,9 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "kolo/export.h"
 #include "kolo/types.h"
 
-namespace kolo {
+namespace KOLO_EXPORT kolo {
 
 class Error : public std::runtime_error {
  public:

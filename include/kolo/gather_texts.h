@@ -4,8 +4,9 @@
 #include <vector>
 
 #include "kolo/context.h"
+#include "kolo/export.h"
 
-namespace kolo {
+namespace KOLO_EXPORT kolo {
 
 // Collective: all ranks call it in the same order relative to other collective calls. Every rank's text, in rank order;
 // they may be of any length and hold any bytes. Two allgathers, of lengths and of contents, by

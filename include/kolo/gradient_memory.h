@@ -2,7 +2,9 @@
 // Memory in which gradients may be made, so that they need not be copied for their reduction.
 #include <cstddef>
 
-namespace kolo {
+#include "kolo/export.h"
+
+namespace KOLO_EXPORT kolo {
 
 // Blocks of memory of a GradientReducer, of the sizes that its gradients have. Thread-safe. Shared by the reducer and
 // whoever holds blocks: the memory stays as long as either.

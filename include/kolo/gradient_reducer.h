@@ -8,11 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "kolo/export.h"
 #include "kolo/gradient_memory.h"
 #include "kolo/stream.h"
 #include "kolo/types.h"
 
-namespace kolo {
+namespace KOLO_EXPORT kolo {
 
 // One row of the table that all ranks must share: a parameter whose gradients are reduced.
 struct GradientInfo {

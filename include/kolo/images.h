@@ -5,9 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kolo/export.h"
 #include "kolo/types.h"
 
-namespace kolo {
+namespace KOLO_EXPORT kolo {
 
 // Of the images of a batch: nhwc is what LibTorch calls channels_last.
 enum class ImageLayout : std::uint8_t { nhwc, nchw };

@@ -2,7 +2,9 @@
 #include <functional>
 #include <string_view>
 
-namespace kolo {
+#include "kolo/export.h"
+
+namespace KOLO_EXPORT kolo {
 
 enum class LogLevel : unsigned char { debug, info, warn, error };
 

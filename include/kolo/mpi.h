@@ -3,8 +3,9 @@
 #include <mpi.h>
 
 #include "kolo/context.h"
+#include "kolo/export.h"
 
-namespace kolo {
+namespace KOLO_EXPORT kolo {
 
 // Collective over `comm`, which is duplicated and may be freed afterwards. The program has initialised MPI, at
 // MPI_THREAD_SERIALIZED or above, and finalises it after the Context is gone.

@@ -6,9 +6,10 @@
 #include <optional>
 #include <span>
 
+#include "kolo/export.h"
 #include "kolo/stream.h"
 
-namespace kolo {
+namespace KOLO_EXPORT kolo {
 
 // With g the gradient, w the weight, m the momentum, and g' = g + weight_decay * w, or g where weight_decay is 0:
 //   m = first ? g' : momentum * m + (1 - dampening) * g'        w -= lr * (nesterov ? g' + momentum * m : m)

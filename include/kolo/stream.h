@@ -1,6 +1,8 @@
 #pragma once
 
-namespace kolo {
+#include "kolo/export.h"
+
+namespace KOLO_EXPORT kolo {
 
 // The stream on which a caller's memory is ready. The default is host memory: ready when the call is made.
 // `handle` is a cudaStream_t held as a plain pointer, so that no CUDA header is needed here; not owned.

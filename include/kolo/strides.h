@@ -4,7 +4,9 @@
 #include <span>
 #include <vector>
 
-namespace kolo {
+#include "kolo/export.h"
+
+namespace KOLO_EXPORT kolo {
 
 // The strides of a contiguous (row-major) tensor.
 [[nodiscard]] std::vector<std::int64_t> contiguous_strides(std::span<const std::int64_t> sizes);

@@ -5,7 +5,9 @@
 #include <string>
 #include <string_view>
 
-namespace kolo {
+#include "kolo/export.h"
+
+namespace KOLO_EXPORT kolo {
 
 using Rank = int;
 

@@ -4,7 +4,9 @@
 #include <memory>
 #include <span>
 
-namespace kolo {
+#include "kolo/export.h"
+
+namespace KOLO_EXPORT kolo {
 
 class WorkState;
 

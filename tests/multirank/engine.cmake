@@ -4,7 +4,7 @@ if(KOLO_HAVE_MPI)
   # Between emulated hosts: tests/support/hosts.
   add_executable(multirank.network ${CMAKE_CURRENT_LIST_DIR}/engine/network_test.cpp)
   target_include_directories(multirank.network PRIVATE ${kolo_SOURCE_DIR}/src ${kolo_SOURCE_DIR} ${kolo_SOURCE_DIR}/tests)
-  target_link_libraries(multirank.network PRIVATE kolo kolo_test_mpi_main)
+  target_link_libraries(multirank.network PRIVATE kolo_internal kolo_test_mpi_main)
   kolo_test_compilation(multirank.network)
   foreach(network tcp mpi)
     add_test(NAME multirank.network.${network}

@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""The symbols of kolo's shared libraries: check_symbols.py LIBRARY... They define names of kolo only, so that no symbol of
-a library inside kolo meets the program's; they need none of protobuf; and they are never unloaded."""
+"""The symbols of kolo's shared libraries: check_symbols.py LIBRARY... They define names of kolo's public headers
+only, so that no symbol inside kolo meets one of the program; they need none of protobuf; and they are never unloaded."""
 import re
 import subprocess
 import sys
 
-OWN = re.compile(r"(vtable for |VTT for |typeinfo (name )?for |(non-)?virtual thunk to )?kolo::|ncclTunerPlugin_v5$")
+# Public namespaces are kolo, kolo::data and kolo::checkpoint; types begin with a capital letter.
+OWN = re.compile(
+    r"(vtable for |VTT for |typeinfo (name )?for |(non-)?virtual thunk to )?kolo::(?!(?!data|checkpoint)[a-z_]+::)"
+    r"|ncclTunerPlugin_v5$"
+)
 
 
 def symbols(library, which):

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Every #include and every CMake dependency against layers.txt: modules, libraries, and no circle among the modules."""
+"""Every #include and every CMake dependency against layers.txt: modules, libraries, and no circle among the modules.
+Public headers export their names, and only they do."""
 import re
 import sys
 
@@ -93,7 +94,12 @@ def check(project):
         if module not in modules:
             yield f"{path}: belongs to no module of layers.txt"
             continue
-        for line, header in includes(without_comments(project.text(path))):
+        text = without_comments(project.text(path))
+        if module.endswith("public") and re.search(r"^namespace kolo\b", text, re.M):
+            yield f"{path}: a public header needs 'namespace KOLO_EXPORT kolo {{'"
+        if not module.endswith("public") and "KOLO_EXPORT" in text:
+            yield f"{path}: only public headers export names"
+        for line, header in includes(text):
             target = target_of(header, modules)
             # "torch/..." is LibTorch's unless src/torch has such a file.
             if target == "torch" and not project.has(f"src/{header}"):
@@ -125,6 +131,8 @@ BAD = [
         {"layers.txt": LAYERS, "src/base/CMakeLists.txt": "kolo_module(base SOURCES a.cpp DEPENDS engine LINK x)\n"},
         "base must not depend on engine",
     ),
+    ({"layers.txt": LAYERS, "include/kolo/a.h": "namespace kolo::data {\n"}, "needs 'namespace KOLO_EXPORT kolo {'"),
+    ({"layers.txt": LAYERS, "src/base/a.h": "namespace KOLO_EXPORT kolo {\n"}, "only public headers export names"),
     ({"layers.txt": LAYERS, "src/extra/a.cpp": "\n"}, "not in layers.txt"),
     ({"layers.txt": LAYERS.replace("base: public", "base: engine"), "src/base/a.h": "\n"}, "circle"),
 ]

@@ -9,6 +9,7 @@ if(TARGET imagenet_trainer)
   if(KOLO_HAVE_MPI)
     kolo_test(trainer_amp_test SOURCES trainer_amp_test.cpp LINK imagenet_trainer MPI::MPI_CXX LABELS training torch
       PROCESSES 2 4 TORCH)
+    set_property(TEST trainer_amp_test.np4 APPEND PROPERTY LABELS slow)
   endif()
 
   # The program as a user starts it: JSON lines, resuming, odd files.
@@ -17,4 +18,5 @@ if(TARGET imagenet_trainer)
       $<TARGET_FILE:imagenet_resnet50> ${KOLO_MPIRUN})
     set_tests_properties(trainer.${case} PROPERTIES TIMEOUT 300 LABELS "training;mpi" PROCESSORS 2 COST 15)
   endforeach()
+  set_property(TEST trainer.amp APPEND PROPERTY LABELS slow)
 endif()

@@ -6,7 +6,7 @@ endif()
 foreach(width IN LISTS widths)
   add_library(updates_${width} OBJECT ${kolo_SOURCE_DIR}/src/torch/adamw_update.cpp ${kolo_SOURCE_DIR}/src/torch/sgd_update.cpp)
   target_include_directories(updates_${width} PRIVATE ${kolo_SOURCE_DIR}/src)
-  target_link_libraries(updates_${width} PRIVATE kolo)
+  target_link_libraries(updates_${width} PRIVATE kolo_internal)
   target_compile_definitions(updates_${width} PRIVATE KOLO_VECTOR_CLONES=)
   target_compile_options(updates_${width} PRIVATE -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math
     $<$<STREQUAL:${width},avx2>:-mavx2 -mfma> $<$<STREQUAL:${width},avx512>:-mavx512f>)

@@ -9,7 +9,10 @@
 #include <string>
 #include <vector>
 
-namespace kolo::data {
+#include "kolo/export.h"
+
+namespace KOLO_EXPORT kolo {
+namespace data {
 
 // Samples numbered 0..size()-1. All calls are const and come from several loader threads at once.
 class Dataset {
@@ -75,4 +78,5 @@ class SyntheticJpegs final : public Dataset {
   std::vector<std::vector<std::byte>> images_;
 };
 
-}  // namespace kolo::data
+}  // namespace data
+}  // namespace kolo

@@ -16,8 +16,10 @@
 
 #include "kolo/data/dataset.h"
 #include "kolo/data/transform.h"
+#include "kolo/export.h"
 
-namespace kolo::data {
+namespace KOLO_EXPORT kolo {
+namespace data {
 
 // Views of one of the loader's buffers, which are allocated and touched once: a steady state takes no page faults.
 struct Batch {
@@ -92,4 +94,5 @@ class Loader {
   std::shared_ptr<LoaderState> state_;
 };
 
-}  // namespace kolo::data
+}  // namespace data
+}  // namespace kolo

@@ -3,7 +3,10 @@
 #include <filesystem>
 #include <functional>
 
-namespace kolo::data {
+#include "kolo/export.h"
+
+namespace KOLO_EXPORT kolo {
+namespace data {
 
 struct SynthOptions {
   int classes = 10;
@@ -21,4 +24,5 @@ struct SynthOptions {
 bool write_synthetic_folder(const std::filesystem::path& root, const SynthOptions& options,
                             const std::function<void(std::int64_t done, std::int64_t total)>& progress = {});
 
-}  // namespace kolo::data
+}  // namespace data
+}  // namespace kolo

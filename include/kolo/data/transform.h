@@ -1,9 +1,11 @@
 #pragma once
 #include <cstdint>
 
+#include "kolo/export.h"
 #include "kolo/images.h"
 
-namespace kolo::data {
+namespace KOLO_EXPORT kolo {
+namespace data {
 
 enum class Augment : std::uint8_t {
   train,  // random resized crop and horizontal flip
@@ -32,4 +34,5 @@ struct TransformOptions {
   ChannelNumbers deviation = kImageNetDeviation;
 };
 
-}  // namespace kolo::data
+}  // namespace data
+}  // namespace kolo

@@ -4,9 +4,10 @@
 #include <torch/optim/optimizer.h>
 
 #include "kolo/context.h"
+#include "kolo/export.h"
 #include "kolo/torch/distributed_optimizer.h"
 
-namespace kolo {
+namespace KOLO_EXPORT kolo {
 
 // Parameters and buffers of a module, by name.
 [[nodiscard]] NamedTensors model_tensors(const torch::nn::Module& module);

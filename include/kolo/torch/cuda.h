@@ -3,8 +3,9 @@
 #include <c10/core/Device.h>
 
 #include "kolo/context.h"
+#include "kolo/export.h"
 
-namespace kolo {
+namespace KOLO_EXPORT kolo {
 
 // This rank's GPU, which is the calling thread's current one afterwards: of those that the process sees the one with
 // the number Placement::device, counted round. Loads libtorch_cuda.so from beside the libtorch_cpu.so that is in use.

@@ -11,9 +11,10 @@
 #include <vector>
 
 #include "kolo/context.h"
+#include "kolo/export.h"
 #include "kolo/types.h"
 
-namespace kolo {
+namespace KOLO_EXPORT kolo {
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 

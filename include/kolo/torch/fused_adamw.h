@@ -4,9 +4,10 @@
 
 #include <vector>
 
+#include "kolo/export.h"
 #include "kolo/torch/fused_optimizer.h"
 
-namespace kolo {
+namespace KOLO_EXPORT kolo {
 
 // The numbers of torch::optim::AdamW up to rounding; options, state and saved form are the same. Bits, types and
 // layouts in the host's memory are as with FusedSGD. On a device, under a DistributedOptimizer, a parameter group is

@@ -9,9 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "kolo/export.h"
 #include "kolo/optimizer_step.h"
 
-namespace kolo {
+namespace KOLO_EXPORT kolo {
 
 class GradScaler;
 class GradientBinding;

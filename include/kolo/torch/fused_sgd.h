@@ -4,9 +4,10 @@
 
 #include <vector>
 
+#include "kolo/export.h"
 #include "kolo/torch/fused_optimizer.h"
 
-namespace kolo {
+namespace KOLO_EXPORT kolo {
 
 // SGD with momentum, dampening, weight decay and Nesterov: the numbers of torch::optim::SGD up to rounding, in about
 // half its time, because weight, momentum and gradient are each touched once. Options, state and saved form are those

@@ -12,10 +12,11 @@
 #include <vector>
 
 #include "kolo/context.h"
+#include "kolo/export.h"
 #include "kolo/optimizer_step.h"
 #include "kolo/torch/distributed_optimizer.h"
 
-namespace kolo {
+namespace KOLO_EXPORT kolo {
 
 class OverflowVote;
 

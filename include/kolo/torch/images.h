@@ -3,9 +3,10 @@
 #include <ATen/core/Tensor.h>
 
 #include "kolo/context.h"
+#include "kolo/export.h"
 #include "kolo/images.h"
 
-namespace kolo {
+namespace KOLO_EXPORT kolo {
 
 struct NormalizeOptions {
   ChannelNumbers mean = kImageNetMean;

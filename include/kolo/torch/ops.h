@@ -6,10 +6,11 @@
 #include <vector>
 
 #include "kolo/context.h"
+#include "kolo/export.h"
 #include "kolo/types.h"
 #include "kolo/work.h"
 
-namespace kolo {
+namespace KOLO_EXPORT kolo {
 
 // An operation on a tensor in flight. The tensor stays alive until the operation is done, whoever lets go of this.
 class TensorWork {
