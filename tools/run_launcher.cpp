@@ -351,7 +351,8 @@ void Launcher::on_output(Connection& connection, std::string_view body) {
   }
 }
 
-// Only if all before it is written, and all that the rank sent is read: `kolo run` or its reader may have been stopped.
+// Writes unfinished lines after kUnfinished. A line waits while earlier output is unwritten or bytes of its rank are
+// unread, because `kolo run` or its reader may have been stopped.
 void Launcher::pass_on_unfinished(Clock::time_point now) {
   for (const auto& connection : connections_) {
     pollfd more{connection->socket.get(), POLLIN, 0};
@@ -368,8 +369,8 @@ void Launcher::write(Stream& stream, std::string text, Output::Written written) 
   if (!text.empty()) write(*stream.output, &stream.lines, std::move(text), written);
 }
 
-// The text of another stream does not follow an unfinished line on its line, unless lines have no prefix.
-// `from`: whose text it is; null: it is not a rank's.
+// If another stream left an unfinished line, ends that line first, unless lines have no prefix. `from`: the stream that
+// wrote the text; null: no rank wrote it.
 void Launcher::write(Output& output, LineSplitter* from, std::string text, Output::Written written) {
   if (text.empty()) return;
   LineSplitter*& open = open_[one_file_ ? &out_ : &output];

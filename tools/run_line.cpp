@@ -212,7 +212,7 @@ std::vector<std::string> mpirun_line(const RunOptions& options, const Surroundin
   add(line, {"-x", kColumnsVariable + ("=" + std::to_string(columns_of_a_rank(options, surroundings)))});
   add(line, {surroundings.program, "rank-shim", "--"});
   if (std::ranges::find(line, ":") != line.end()) {
-    throw std::invalid_argument("':' as the value of an option would end the options of mpirun");
+    throw std::invalid_argument("the value of an option is ':', which ends the options of mpirun; pass another");
   }
   std::ranges::transform(options.command, std::back_inserter(line), escape_colon);
   return line;

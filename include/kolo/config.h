@@ -45,7 +45,7 @@ struct Config {
   // Cap of the last bucket of a plan, which cannot overlap with anything: keep it short.
   std::size_t last_bucket_bytes = std::size_t{1} << 20;
   // Bytes of idle buffers that a host keeps for operations by name, each rank an equal part; the
-  // least recently used is freed first. Beyond it operations allocate and wait for all ranks.
+  // least recently used is freed first. An operation without such a buffer allocates, and waits for all ranks.
   std::size_t idle_buffer_bytes = std::size_t{256} << 20;
   // How long any wait for peers may take before it is an error. Making a Context may take five minutes, whatever this
   // says.

@@ -93,10 +93,10 @@ class Context {
   // told. Local; at once where nothing is in flight, as on the CPU. At most about Config::timeout.
   void wait_for_devices() { engine().wait_for_devices(); }
 
-  // Ends the engine; pending Work fails with UsageError. Completes listed operations and waits for
-  // devices, each for the smaller of config().timeout and 30 s. The farewell takes 2 s at most.
-  // Then collectives throw UsageError at once; placement(), config(), counters(), log(), failure()
-  // and survivors() (the ranks agreed on before) stay usable. Idempotent.
+  // Ends the engine. Completes operations that all ranks have submitted, then waits for devices: each at
+  // most min(config().timeout, 30 s). Other pending Work fails with UsageError. The goodbye takes at most
+  // 2 s. Afterwards collectives throw UsageError at once; placement(), config(), counters(), log(),
+  // failure() and survivors() (the ranks of the last agreement) stay usable. Idempotent.
   void shutdown();
 
   struct Parts;

@@ -1,4 +1,4 @@
 #pragma once
-// KOLO_EXPORT marks what the shared libraries show to programs. kolo is compiled with hidden symbols, so that no symbol
-// of kolo or of a library inside it meets another of the same name in the program.
+// KOLO_EXPORT gives the declarations of a namespace block default visibility. The shared libraries hide all other
+// symbols, so internal symbols cannot collide with symbols of the program.
 #define KOLO_EXPORT __attribute__((visibility("default")))

@@ -41,8 +41,8 @@ struct ReducerOptions {
   std::string settings;  // anything else that must agree on all ranks; compared, never read
   // Not empty: why this rank cannot take part. make_reducer() then throws a UsageError on all ranks.
   std::string refused{};
-  // As `settings`, for settings that may change. finish() calls it when ranks negotiate a round,
-  // which is the first round and each round after the table has changed. Empty: no such settings.
+  // As `settings`, for settings that may change. finish() calls this function in each round that ranks
+  // negotiate: the first one, and those without a valid plan, as after a change of the table. May be empty.
   std::function<std::string()> current_settings{};
   // Gives the device back what the program's allocator keeps of it and does not use. Called when some rank's device has
   // no memory for a bucket, which is then asked for once more; in any thread, as long as the reducer lives, and inside

@@ -18,13 +18,13 @@ enum class DType : std::uint8_t { f32, f64, f16, bf16, i8, u8, i16, i32, i64, bo
 // it is exact when all inputs are equal and the sum fits into 64 bits (an i64's may not, and wraps). Sums and products
 // of integers wrap (modulo 2^bits). boolean: sum and max are OR; min, average and product are AND.
 //
-// average of floating types: the sum over all ranks, divided by their number. It is right, and no
-// partial sum overflows, if the absolute values of all ranks, after prescale, add up to at most
+// average of floating types: the sum over all ranks, divided by the number of ranks. No partial sum
+// overflows if the absolute values of all ranks, after prescale, add up to at most this bound:
 //
 //   f32 3.4028e38   f64 1.7976e308   bf16 3.3895e38   f16 65504
 //
-// With p ranks each value may be 1/p of that. Above it the average may be infinite: in f32 and bf16
-// for two ranks from 1.7014e38. On one host f16 has no bound. Alternative: a sum with prescale 1/p.
+// Each of p ranks may contribute 1/p of the bound; above it the average may be infinite. On one host,
+// in host memory, f16 has no bound. For larger values use a sum with prescale 1/p.
 enum class ReduceOp : std::uint8_t { sum, average, min, max, product };
 
 [[nodiscard]] std::size_t size_of(DType dtype) noexcept;

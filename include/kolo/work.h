@@ -19,10 +19,10 @@ class Work {
 
   // Whether wait() would return or throw at once; true for an empty Work, which belongs to no request.
   [[nodiscard]] bool done() const noexcept;
-  // Drives progress for Config::timeout, or as said. Throws the error of the operation; UsageError
-  // for an empty Work. After TimeoutError with done() false, the operation goes on and its memory
-  // must live. With done() true, all ranks have withdrawn the operation and the memory is the
-  // caller's again, unless the group has ended too (Context::failure()).
+  // Drives progress for at most Config::timeout, or `timeout`. Throws the error of the operation, or
+  // UsageError for an empty Work. If done() is false after TimeoutError, the operation continues and its
+  // memory must live. If done() is true, all ranks have withdrawn the operation and the caller owns the
+  // memory again, unless the group has ended too (Context::failure()): then keep the memory alive.
   void wait();
   void wait_for(std::chrono::milliseconds timeout);
   // The result in kolo's own memory. Valid while a copy of this Work lives, until the name is

@@ -28,7 +28,7 @@ struct UpTo {
   std::remove_const_t<Enum> last;
 };
 
-// The fields of control.proto. An archive is called with each field's number and value, in the order of the numbers.
+// The fields of control.proto: calls `archive` with the number and value of each field, in ascending order.
 
 void fields(auto& archive, Is<Signature> auto& message) {
   archive(1, UpTo{message.kind, Kind::gradient_round});
@@ -167,7 +167,7 @@ class Writer {
   protozero::pbf_writer out_;
 };
 
-// Gives each field the value that it has if a message does not mention it.
+// Sets each field to its proto3 default (0 or empty), which may differ from the member's initializer.
 struct Reset {
   template <class Field>
   void operator()(int, Field& field) const {
@@ -258,7 +258,7 @@ class Reader {
   }
 
   protozero::pbf_reader in_;
-  bool is_read_ = false;  // the field that in_ is at, which it has left then
+  bool is_read_ = false;  // true: the current field is read, and in_ is behind it
 };
 
 }  // namespace

@@ -1,7 +1,8 @@
 #pragma once
 // Registered memory for the results of named operations. A name claims the slab of its last result
-// until it is listed again. All ranks list names in the same order, so the ranks of a host choose,
-// allocate and free alike. A program that repeats its names stops allocating, whatever is fused.
+// until the name is listed again or the pool drops the slab. All ranks list names in the same order,
+// so the ranks of a host choose, allocate and free alike. If the slabs of all repeated names fit into
+// `most_bytes`, the pool stops allocating, however operations are fused.
 //
 // The pool keeps at most `most_bytes`, claimed slabs included, because a name may never come again.
 // Above this limit the pool drops the slab claimed longest ago, even if its operation is in flight:

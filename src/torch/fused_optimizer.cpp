@@ -11,7 +11,8 @@
 namespace kolo {
 namespace {
 
-// Refuses inference tensors before any weight changes; torch would throw in the middle of a step.
+// Throws UsageError before any weight changes if torch's kernel would throw in the middle of the step: for inference
+// tensors and for weights whose elements overlap.
 void require_writable(const torch::optim::Optimizer& optimizer) {
   const auto& groups = optimizer.param_groups();
   for (std::size_t group = 0; group < groups.size(); ++group) {

@@ -177,8 +177,8 @@ void GradientSlot::remember_contribution() {
   handed_sample_ = sample_of(grad);
 }
 
-// A hash of all elements if no version counter shows changes, else of four, spread evenly. 0 if the
-// gradient is on a device or is reduced in place.
+// A hash of all elements if the gradient has no usable version counter (handed_whole_), else of four elements, spread
+// evenly. 0 if the gradient is on a device or is reduced in place.
 std::uint64_t GradientSlot::sample_of(const at::Tensor& grad) const {
   if (handed_whole_ && grad.is_cpu() && !in_place) return fingerprint(grad);
   const std::size_t element = grad.element_size();

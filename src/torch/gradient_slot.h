@@ -62,7 +62,8 @@ class GradientSlot {
   [[nodiscard]] std::size_t references_to_grad() const;
   // The number of other tensors of this slot on the storage of param.grad().
   [[nodiscard]] std::size_t tensors_beside_grad() const;
-  // True if param.grad() lies in memory of the program (from_blob).
+  // True if param.grad() has memory that cannot be resized and is not this slot's: from_blob, or a result of another
+  // optimizer.
   [[nodiscard]] bool grad_is_foreign() const;
   // Whether param.grad() is what the last round left there, whatever has been written to it since.
   [[nodiscard]] bool grad_is_result() const;

@@ -10,8 +10,8 @@ namespace {
 using namespace kolo;
 using namespace kolo::engine;
 
-// A byte costs most where it says that there is one more entry with nothing in it: two bytes, and an Entry, of which a
-// vector that grows has up to three.
+// The most memory for a byte: two bytes make an empty Entry, and a vector that grows holds up to three Entry objects
+// for each.
 constexpr std::size_t kPerByte = 1024;
 constexpr std::size_t kFixed = 4096;
 

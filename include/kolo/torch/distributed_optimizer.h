@@ -40,9 +40,9 @@ struct DistributedOptions {
   // compared bit by bit (a hash each) when gradients are first reduced, and again when their table has changed:
   // MismatchError names the ranks whose weights are not rank 0's.
   bool compare_weights = true;
-  // Rounds from one comparison of weights to the next, to find weights that drift apart. 0: no
-  // periodic comparison. For weights on a device the host waits in each comparison. No effect with
-  // one rank or without compare_weights.
+  // Number of rounds between two comparisons of the weights, which find weights that drift apart. 0: no
+  // periodic comparison. If weights are on a device, each comparison blocks the host until they are ready.
+  // No effect with one rank or without compare_weights.
   int compare_weights_every = 1000;
   // step() updates each weight as soon as its gradient is reduced, while others are still on their way: the update
   // fills the wait for slower ranks and for the network, and the numbers are the same. For FusedSGD and FusedAdamW in
@@ -78,9 +78,9 @@ class DistributedOptimizer {
                        const torch::OrderedDict<std::string, at::Tensor>& parameters, DistributedOptions options = {})
       : DistributedOptimizer(context, std::shared_ptr<torch::optim::Optimizer>(&optimizer, [](auto*) {}),
                              named_tensors(parameters), options) {}
-  // For a program with an Engine and no Context. The other constructors also compare thread count,
-  // CPU capability and library versions, which change the last bits of LibTorch's results. If ranks
-  // differ, rank 0 logs a warning. An Engine has no log.
+  // For a program with an Engine and no Context. The other constructors also compare thread count, CPU
+  // capability and library versions, and rank 0 logs a warning if ranks differ, because results of LibTorch
+  // then differ in their last bits. This one does not compare them: an Engine has no log.
   DistributedOptimizer(Engine& engine, std::shared_ptr<torch::optim::Optimizer> optimizer,
                        const NamedTensors& parameters, DistributedOptions options = {});
   ~DistributedOptimizer();  // detach()

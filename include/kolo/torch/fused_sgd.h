@@ -22,7 +22,7 @@ namespace KOLO_EXPORT kolo {
 // On a device, wrapped in a DistributedOptimizer, one launch of kolo's kernel updates all fp32
 // tensors of a parameter group, in the stream that is current in step(). The kernel reads the
 // reduced gradients where they lie and computes the same bits as the CPU. For other types, and for
-// an optimizer that is not wrapped, one call of torch's fused kernel does the update.
+// an optimizer that is not wrapped, torch's fused kernel does the update.
 class FusedSGD : public torch::optim::SGD, public FusedOptimizer {
  public:
   using torch::optim::SGD::SGD;
