@@ -129,7 +129,7 @@ TEST(CodecBesideProtobuf, ReadsWhatProtobufWrote) {
 TEST(CodecBesideProtobuf, EmptyMessagesArePresent) {
   Envelope envelope;
   envelope.entries.resize(2);
-  envelope.entries[0].signature = {.prescale = 0, .postscale = 0, .table = {}};
+  envelope.entries[0].signature = {.sizes = {}, .strides = {}, .prescale = 0, .postscale = 0, .table = {}};
   envelope.failure = Fatal{};
   envelope.failure->kind = FatalKind::peer_left;
   envelope.failure->failed_round = FailedRound{};
