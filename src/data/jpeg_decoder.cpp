@@ -68,6 +68,12 @@ const char* name_of_conversion(const jpeg_decompress_struct& info) {
   }
 }
 
+// False where libjpeg-turbo 2.1 crops rows wrongly: it takes the width of a component from its sampling factor alone.
+// At a reduced scale, a component with a quarter of the samples has another scale than the image, and is enlarged.
+bool can_crop_rows(const jpeg_decompress_struct& info) {
+  return info.scale_denom == 1 || (info.max_h_samp_factor <= 2 && info.max_v_samp_factor <= 2);
+}
+
 // Four bytes a pixel to three, in place. Every CMYK JPEG in the wild is Adobe's: its values are inverted, 255 is no
 // ink.
 void cmyk_to_rgb(std::uint8_t* row, int width) {
@@ -144,7 +150,11 @@ void JpegDecoder::Impl::start(const Window& wanted, int reduction) {
   const int full = static_cast<int>(info.output_width);
   JDIMENSION left = static_cast<JDIMENSION>(std::max(0, wanted.x - kMargin));
   JDIMENSION width = static_cast<JDIMENSION>(std::min(full, wanted.x + wanted.width + kMargin)) - left;
-  if (static_cast<int>(width) < full) jpeg_crop_scanline(&info, &left, &width);
+  if (static_cast<int>(width) < full && can_crop_rows(info)) {
+    jpeg_crop_scanline(&info, &left, &width);
+  } else {
+    left = 0;
+  }
   if (wanted.y > 0) jpeg_skip_scanlines(&info, static_cast<JDIMENSION>(wanted.y));
   got = {static_cast<int>(left), wanted.y, static_cast<int>(info.output_width), wanted.height};
 }

@@ -47,21 +47,9 @@ void choose_colours(jpeg_compress_struct& info, JpegKind kind, int quality) {
   jpeg_set_quality(&info, quality, TRUE);
 }
 
-}  // namespace
-
-Rgb smooth_image(int width, int height) {
-  Rgb image{width, height, {}};
-  for (int y = 0; y < height; ++y) {
-    for (int x = 0; x < width; ++x) {
-      image.bytes.push_back(clamp(128 + 90 * std::sin(x * 0.031 + y * 0.012)));
-      image.bytes.push_back(clamp(128 + 90 * std::sin(y * 0.027 - x * 0.009 + 1)));
-      image.bytes.push_back(clamp(128 + 90 * std::cos((x + y) * 0.019)));
-    }
-  }
-  return image;
-}
-
-std::string encode(const Rgb& image, JpegKind kind, int quality) {
+// `choose` sets the colours, after the size.
+template <typename Choose>
+std::string compress(const Rgb& image, Choose&& choose) {
   jpeg_compress_struct info{};
   jpeg_error_mgr errors{};
   info.err = jpeg_std_error(&errors);
@@ -71,7 +59,7 @@ std::string encode(const Rgb& image, JpegKind kind, int quality) {
   jpeg_mem_dest(&info, &output, &size);
   info.image_width = static_cast<JDIMENSION>(image.width);
   info.image_height = static_cast<JDIMENSION>(image.height);
-  choose_colours(info, kind, quality);
+  choose(info);
   std::vector<std::uint8_t> pixels = info.input_components == 4   ? to_cmyk(image)
                                      : info.input_components == 1 ? to_grey(image)
                                                                   : image.bytes;
@@ -86,6 +74,61 @@ std::string encode(const Rgb& image, JpegKind kind, int quality) {
   jpeg_destroy_compress(&info);
   std::free(output);
   return result;
+}
+
+}  // namespace
+
+Rgb smooth_image(int width, int height) {
+  Rgb image{width, height, {}};
+  for (int y = 0; y < height; ++y) {
+    for (int x = 0; x < width; ++x) {
+      image.bytes.push_back(clamp(128 + 90 * std::sin(x * 0.031 + y * 0.012)));
+      image.bytes.push_back(clamp(128 + 90 * std::sin(y * 0.027 - x * 0.009 + 1)));
+      image.bytes.push_back(clamp(128 + 90 * std::cos((x + y) * 0.019)));
+    }
+  }
+  return image;
+}
+
+Rgb rough_image(int width, int height) {
+  Rgb image{width, height, {}};
+  for (int y = 0; y < height; ++y) {
+    for (int x = 0; x < width; ++x) {
+      for (int c = 0; c < 3; ++c) {
+        image.bytes.push_back(static_cast<std::uint8_t>((x * x * 3 + y * y * 5 + x * y * 7 + c * 500) / 16 % 256));
+      }
+    }
+  }
+  return image;
+}
+
+std::string encode(const Rgb& image, JpegKind kind, int quality) {
+  return compress(image, [&](jpeg_compress_struct& info) { choose_colours(info, kind, quality); });
+}
+
+std::string encode_sampled(const Rgb& image, const std::vector<Sampling>& factors, Scans scans) {
+  const JpegKind kind = factors.size() == 1   ? JpegKind::grey
+                        : factors.size() == 3 ? JpegKind::colour420
+                                              : JpegKind::ycck;
+  std::vector<jpeg_scan_info> script;
+  for (int component = 0; component < static_cast<int>(factors.size()); ++component) {
+    if (scans == Scans::progressive) {
+      script.push_back({1, {component}, 0, 0, 0, 0});
+      script.push_back({1, {component}, 1, 63, 0, 0});
+    } else {
+      script.push_back({1, {component}, 0, 63, 0, 0});
+    }
+  }
+  return compress(image, [&](jpeg_compress_struct& info) {
+    choose_colours(info, kind, 95);
+    for (std::size_t i = 0; i < factors.size(); ++i) {
+      info.comp_info[i].h_samp_factor = factors[i].h;
+      info.comp_info[i].v_samp_factor = factors[i].v;
+    }
+    if (scans == Scans::one) return;
+    info.scan_info = script.data();
+    info.num_scans = static_cast<int>(script.size());
+  });
 }
 
 std::string encode_png(const Rgb& image, bool with_alpha) {
@@ -118,15 +161,19 @@ Rgb decode_whole(const std::string& jpeg, int reduction) {
   jpeg_read_header(&info, TRUE);
   info.scale_num = 1;
   info.scale_denom = static_cast<unsigned>(reduction);
-  info.out_color_space = JCS_RGB;
+  const bool cmyk = info.num_components == 4;
+  info.out_color_space = cmyk ? JCS_CMYK : JCS_RGB;
   info.dct_method = JDCT_ISLOW;
   jpeg_start_decompress(&info);
   Rgb image{static_cast<int>(info.output_width), static_cast<int>(info.output_height), {}};
-  const std::size_t stride = static_cast<std::size_t>(info.output_width) * 3;
-  image.bytes.resize(stride * info.output_height);
+  std::vector<std::uint8_t> line(static_cast<std::size_t>(info.output_width) * (cmyk ? 4 : 3));
   while (info.output_scanline < info.output_height) {
-    JSAMPROW row = image.bytes.data() + stride * info.output_scanline;
+    JSAMPROW row = line.data();
     jpeg_read_scanlines(&info, &row, 1);
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      if (!cmyk) image.bytes.push_back(line[i]);
+      if (cmyk && i % 4 < 3) image.bytes.push_back(clamp(line[i] * line[i / 4 * 4 + 3] / 255.0));
+    }
   }
   jpeg_finish_decompress(&info);
   jpeg_destroy_decompress(&info);
