@@ -43,10 +43,12 @@ Window random_window(int width, int height, const TransformOptions& options, Sam
   return largest_central(width, height, options);
 }
 
-// The central image_size of `resized` pixels that an axis of `extent` pixels would be resized to.
+// The central image_size of `resized` pixels that an axis of `extent` pixels would be resized to. Half a pixel is
+// rounded to the even offset, as in torchvision's CenterCrop.
 Axis central_axis(int extent, int resized, int image_size) {
   const double step = static_cast<double>(extent) / resized;
-  const int offset = static_cast<int>(std::lround((resized - image_size) / 2.0));
+  const int twice = resized - image_size;
+  const int offset = twice / 2 + (twice % 4 == 3 ? 1 : 0);
   return {offset * step, step, 0, extent};
 }
 

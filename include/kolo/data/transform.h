@@ -9,7 +9,7 @@ namespace data {
 
 enum class Augment : std::uint8_t {
   train,  // random resized crop and horizontal flip
-  eval,   // shorter side to image_size * 256 / 224, then the centre crop
+  eval,   // at full size, shorter side to image_size * 256 / 224, then the centre crop: as torchvision on a PIL image
 };
 
 using Layout = ImageLayout;

@@ -68,16 +68,27 @@ TEST(SampleRandom, DependsOnSeedEpochAndIndexAndNothingElse) {
   EXPECT_NE(SampleRandom(1, 2, 3).next(), SampleRandom(1, 3, 2).next());
 }
 
-// resize(256) then centre crop(224), for a 500 x 375 image: resized to 341 x 256, offsets round(58.5) and 16.
+// resize(256) then centre crop(224), for a 500 x 375 image: resized to 341 x 256, offsets 58.5, rounded to even,
+// and 16.
 TEST(CentralCrop, IsResizeThenCrop) {
   const Crop crop = central_crop(500, 375, 224);
   EXPECT_DOUBLE_EQ(crop.y.step, 375.0 / 256);
   EXPECT_DOUBLE_EQ(crop.y.start, 16 * 375.0 / 256);
   EXPECT_DOUBLE_EQ(crop.x.step, 500.0 / 341);
-  EXPECT_DOUBLE_EQ(crop.x.start, 59 * 500.0 / 341);
+  EXPECT_DOUBLE_EQ(crop.x.start, 58 * 500.0 / 341);
   EXPECT_EQ(crop.x.low, 0);
   EXPECT_EQ(crop.x.high, 500);
   EXPECT_FALSE(crop.flip);
+}
+
+// Widths of 257, 259, 261 and 263 pixels leave 16.5, 17.5, 18.5 and 19.5 on each side.
+TEST(CentralCrop, HalfOffsetsAreRoundedToEven) {
+  for (const auto& [width, offset] : {std::pair{257, 16}, {259, 18}, {261, 18}, {263, 20}, {256, 16}, {258, 17}}) {
+    const Crop crop = central_crop(width, 256, 224);
+    EXPECT_DOUBLE_EQ(crop.x.step, 1) << width;
+    EXPECT_DOUBLE_EQ(crop.x.start, offset) << width;
+    EXPECT_DOUBLE_EQ(central_crop(256, width, 224).y.start, offset) << width;
+  }
 }
 
 TEST(CentralCrop, CoversTheImageOfAnyShape) {

@@ -6,6 +6,7 @@
 
 #include "data/sample_maker.h"
 #include "make_images.h"
+#include "one_image.h"
 #include "support/sanitizers.h"
 
 namespace kolo::data {
@@ -94,21 +95,6 @@ TEST(AxisWeights, SumToOneForEveryGeometry) {
   }
 }
 
-class OneImage final : public Dataset {
- public:
-  explicit OneImage(std::string file) : file_(std::move(file)) {}
-  [[nodiscard]] std::int64_t size() const override { return 1; }
-  [[nodiscard]] std::int64_t classes() const override { return 1; }
-  std::span<const std::byte> bytes(std::int64_t, std::vector<std::byte>&) const override {
-    return std::as_bytes(std::span(file_));
-  }
-  [[nodiscard]] std::int64_t label(std::int64_t) const override { return 0; }
-  [[nodiscard]] std::string name(std::int64_t) const override { return "one"; }
-
- private:
-  std::string file_;
-};
-
 // Decoding only the crop, reduced, against decoding everything at full size. At the crop's edge a reduced pixel mixes
 // in what lies up to seven pixels outside: there a few grey levels of difference are right. A shift by half a pixel
 // would show in the mean.
@@ -118,8 +104,8 @@ TEST(SampleMaker, ShortcutsDoNotChangeThePicture) {
     TransformOptions options;
     options.augment = augment;
     options.image_size = 32;
-    const OneImage quick(test::encode(image, test::JpegKind::colour444, 98));
-    const OneImage thorough(test::encode_png(image));  // a PNG is decoded whole
+    const test::OneImage quick(test::encode(image, test::JpegKind::colour444, 98));
+    const test::OneImage thorough(test::encode_png(image));  // a PNG is decoded whole
     SampleMaker maker(options, 7);
     std::vector<float> a(32 * 32 * 3);
     std::vector<float> b(32 * 32 * 3);
@@ -138,7 +124,7 @@ TEST(SampleMaker, ShortcutsDoNotChangeThePicture) {
 
 TEST(SampleMaker, ImagesSmallerThanTheCropAreEnlarged) {
   for (const auto& [width, height] : {std::pair{1, 1}, {3, 2}, {7, 40}, {40, 7}, {31, 31}}) {
-    const OneImage tiny(test::encode(test::smooth_image(width, height)));
+    const test::OneImage tiny(test::encode(test::smooth_image(width, height)));
     for (const Augment augment : {Augment::train, Augment::eval}) {
       TransformOptions options;
       options.augment = augment;
