@@ -56,4 +56,6 @@ std::int64_t Loader::batches() const { return state_->batches(); }
 
 LoaderReport Loader::report() const { return state_->report(); }
 
+EpochFiles Loader::epoch_files() const { return state_->epoch_files(); }
+
 }  // namespace kolo::data

@@ -7,14 +7,15 @@
 
 #include "image.h"
 #include "kolo/error.h"
+#include "random.h"
 #include "sample_maker.h"
 
 namespace kolo::data {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
-constexpr int kLent = 2;                         // batches the caller may hold
-constexpr std::int64_t kMaxReplacements = 1000;  // in a row: then it is not a few broken files
+constexpr int kLent = 2;                        // batches the caller may hold
+constexpr std::size_t kMaxReplacements = 1000;  // tried for one sample: then it is not a few broken files
 constexpr std::chrono::seconds kStopTimeout{10};
 
 std::size_t bytes_of(const TransformOptions& transform) {
@@ -114,6 +115,7 @@ void LoaderState::open_slot() {
   slot.claimed = 0;
   slot.finished = 0;
   slot.abandoned = false;
+  slot.broken.clear();
   slot.error = nullptr;
   in_order_.push_back(&slot);
   filling_ = &slot;
@@ -121,45 +123,70 @@ void LoaderState::open_slot() {
 }
 
 void LoaderState::run(SampleMaker& maker, const Task& task) {
+  std::vector<std::int64_t> broken;
   std::exception_ptr error;
   try {
-    make_sample(maker, task);
+    make_sample(maker, task, broken);
   } catch (...) {
     error = std::current_exception();
   }
-  finish(*task.slot, error);
+  finish(*task.slot, broken, error);
 }
 
-void LoaderState::make_sample(SampleMaker& maker, const Task& task) {
+bool LoaderState::try_sample(SampleMaker& maker, const Task& task, std::int64_t index,
+                             std::vector<std::int64_t>& broken) {
   const auto place = static_cast<std::size_t>(task.position);
-  std::byte* image = task.slot->images + place * image_bytes_;
-  const std::int64_t attempts = std::min(dataset_->size(), kMaxReplacements);
-  std::int64_t index = task.index;
-  for (std::int64_t attempt = 0; attempt < attempts; ++attempt, index = (index + 1) % dataset_->size()) {
-    std::string why;
-    try {
-      book_.decoded(index, maker.make(*dataset_, index, task.epoch, image));
-      task.slot->labels[place] = dataset_->label(index);
-      task.slot->indices[place] = index;
-      return;
-    } catch (const BrokenImage& broken) {
-      why = broken.what();
-    } catch (const BackendError& unreadable) {
-      why = unreadable.what();
-    }
-    book_.broken(index, why, options_.broken);
-    if (options_.broken == BrokenSample::skip) {
-      task.slot->indices[place] = -1;
-      return;
-    }
+  std::string why;
+  try {
+    book_.decoded(index, maker.make(*dataset_, index, task.epoch, task.slot->images + place * image_bytes_));
+    task.slot->labels[place] = dataset_->label(index);
+    task.slot->indices[place] = index;
+    return true;
+  } catch (const BrokenImage& error) {
+    why = error.what();
+  } catch (const BackendError& unreadable) {
+    why = unreadable.what();
   }
-  throw BackendError("no readable image among " + std::to_string(attempts) + " samples from " +
-                     dataset_->name(task.index) + " on");
+  book_.broken(index, why);
+  broken.push_back(index);
+  return false;
 }
 
-void LoaderState::finish(Slot& slot, std::exception_ptr error) {
+void LoaderState::make_sample(SampleMaker& maker, const Task& task, std::vector<std::int64_t>& broken) {
+  if (try_sample(maker, task, task.index, broken)) return;
+  book_.instead(options_.broken);
+  if (options_.broken == BrokenSample::skip) {
+    task.slot->indices[static_cast<std::size_t>(task.position)] = -1;
+    return;
+  }
+  // The complement of an index is none, so that these numbers are not those of any sample's crop.
+  SampleRandom random(options_.seed, task.epoch, ~static_cast<std::uint64_t>(task.index));
+  std::vector<std::int64_t> candidates = others_of_class(task.index);
+  while (!candidates.empty() && broken.size() <= kMaxReplacements) {
+    std::swap(candidates[static_cast<std::size_t>(random.below(static_cast<int>(candidates.size())))],
+              candidates.back());
+    if (try_sample(maker, task, candidates.back(), broken)) return;
+    candidates.pop_back();
+  }
+  throw BackendError("no readable image in class " + dataset_->class_name(dataset_->label(task.index)) + " among the " +
+                     std::to_string(broken.size()) + " that were tried, of which the first is " +
+                     dataset_->name(task.index) + ": " + book_.broken_among({task.index}, *dataset_).front().what +
+                     ". Repair the class's files or remove its folder");
+}
+
+std::vector<std::int64_t> LoaderState::others_of_class(std::int64_t index) {
+  std::call_once(classes_listed_, [this] {
+    for (std::int64_t i = 0; i < dataset_->size(); ++i) samples_of_class_[dataset_->label(i)].push_back(i);
+  });
+  std::vector<std::int64_t> others = samples_of_class_.at(dataset_->label(index));
+  std::erase(others, index);
+  return others;
+}
+
+void LoaderState::finish(Slot& slot, const std::vector<std::int64_t>& broken, std::exception_ptr error) {
   const std::lock_guard lock(mutex_);
   ++slot.finished;
+  slot.broken.insert(slot.broken.end(), broken.begin(), broken.end());
   if (error && !slot.error) slot.error = std::move(error);
   if (slot.abandoned && slot.finished == slot.claimed) {
     free_.push_back(&slot);
@@ -196,6 +223,8 @@ void LoaderState::start_epoch(std::int64_t epoch, std::vector<std::int64_t> indi
   batches_ = (count + (options_.drop_last ? 0 : options_.batch_size - 1)) / options_.batch_size;
   opened_ = 0;
   delivered_ = 0;
+  read_ = 0;
+  broken_.clear();
   to_do_.notify_all();
 }
 
@@ -212,6 +241,9 @@ std::shared_ptr<const Batch> LoaderState::next() {
   Slot& slot = *in_order_.front();
   in_order_.pop_front();
   ++delivered_;
+  read_ += slot.count;
+  if (options_.broken == BrokenSample::replace) read_ += static_cast<std::int64_t>(slot.broken.size());
+  broken_.insert(slot.broken.begin(), slot.broken.end());
   if (slot.error) {
     free_.push_back(&slot);
     to_do_.notify_all();
@@ -259,6 +291,11 @@ void LoaderState::close_gaps(Slot& slot) const {
     ++kept;
   }
   slot.count = static_cast<std::int64_t>(kept);
+}
+
+EpochFiles LoaderState::epoch_files() const {
+  const std::lock_guard lock(mutex_);
+  return {read_, book_.broken_among(broken_, *dataset_)};
 }
 
 std::int64_t LoaderState::batches() const {

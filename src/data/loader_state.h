@@ -9,8 +9,10 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 
 #include "kolo/data/loader.h"
@@ -32,6 +34,7 @@ class LoaderState : public std::enable_shared_from_this<LoaderState> {
   std::shared_ptr<const Batch> next();
   [[nodiscard]] std::int64_t batches() const;
   [[nodiscard]] LoaderReport report() const { return book_.report(*dataset_); }
+  [[nodiscard]] EpochFiles epoch_files() const;
 
  private:
   struct Slot {
@@ -44,6 +47,7 @@ class LoaderState : public std::enable_shared_from_this<LoaderState> {
     std::int64_t claimed = 0;
     std::int64_t finished = 0;
     bool abandoned = false;
+    std::vector<std::int64_t> broken;  // files met while it was filled
     std::exception_ptr error;
     Batch batch;
   };
@@ -60,8 +64,13 @@ class LoaderState : public std::enable_shared_from_this<LoaderState> {
   [[nodiscard]] bool can_claim() const;
   void open_slot();
   void run(SampleMaker& maker, const Task& task);
-  void make_sample(SampleMaker& maker, const Task& task);
-  void finish(Slot& slot, std::exception_ptr error);
+  // Adds the broken files that it meets to `broken`.
+  void make_sample(SampleMaker& maker, const Task& task, std::vector<std::int64_t>& broken);
+  // False: the file of `index` is broken.
+  bool try_sample(SampleMaker& maker, const Task& task, std::int64_t index, std::vector<std::int64_t>& broken);
+  // The other samples of its class.
+  [[nodiscard]] std::vector<std::int64_t> others_of_class(std::int64_t index);
+  void finish(Slot& slot, const std::vector<std::int64_t>& broken, std::exception_ptr error);
   void give_back(Slot& slot);
   [[nodiscard]] bool front_is_ready() const;
   [[noreturn]] void throw_late() const;
@@ -75,6 +84,8 @@ class LoaderState : public std::enable_shared_from_this<LoaderState> {
   std::vector<Slot> slots_;
   ReportBook book_;
   std::vector<std::thread> workers_;
+  std::once_flag classes_listed_;
+  std::map<std::int64_t, std::vector<std::int64_t>> samples_of_class_;  // from the first broken file on
 
   mutable std::mutex mutex_;  // guards what follows and the slots' fields, except the samples being decoded
   std::condition_variable to_do_;
@@ -88,6 +99,8 @@ class LoaderState : public std::enable_shared_from_this<LoaderState> {
   std::int64_t batches_ = -1;  // before the first epoch
   std::int64_t opened_ = 0;
   std::int64_t delivered_ = 0;
+  std::int64_t read_ = 0;          // files, for the batches that were delivered
+  std::set<std::int64_t> broken_;  // of these
   int running_ = 0;
   bool stopping_ = false;
   std::exception_ptr worker_death_;  // a worker could not even begin

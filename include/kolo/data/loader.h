@@ -6,8 +6,8 @@
 //   while (auto batch = loader.next()) train(*batch);     // the batch's memory goes back when `batch` does
 //   report(loader.report());
 //
-// What a sample looks like is a function of (seed, epoch, index) alone: neither the number of workers nor of ranks
-// changes it.
+// What a sample looks like, and by which one it is replaced if it is broken, is a function of (seed, epoch, index)
+// alone: neither the number of workers nor of ranks changes it.
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -33,7 +33,7 @@ struct Batch {
 };
 
 enum class BrokenSample : std::uint8_t {
-  replace,  // by the next readable sample of the dataset: all ranks keep equal batches (training)
+  replace,  // by a random readable sample of its class: all ranks keep equal batches (training)
   skip,     // the batch gets smaller (exact evaluation)
 };
 
@@ -56,13 +56,20 @@ struct OddFile {
   std::string what;  // the decoder's words, or what it was converted from
 };
 
-// Since the loader was made, over all epochs. Lists are in dataset order and name each file once; counts are of reads.
+// Since the loader was made, over all epochs. Lists are in dataset order and name each file once; counts are of
+// samples.
 struct LoaderReport {
   std::int64_t decoded = 0;
   std::int64_t replaced = 0;
   std::int64_t skipped = 0;
   std::vector<OddFile> broken;     // empty, truncated, corrupt, not an image, unreadable
   std::vector<OddFile> converted;  // CMYK, YCCK or grey JPEG; PNG
+};
+
+// Of the current epoch, in the batches that next() has delivered.
+struct EpochFiles {
+  std::int64_t read = 0;        // files, replacements among them
+  std::vector<OddFile> broken;  // of these, in dataset order, each once
 };
 
 class LoaderState;
@@ -89,6 +96,7 @@ class Loader {
   // Of the current epoch.
   [[nodiscard]] std::int64_t batches() const;
   [[nodiscard]] LoaderReport report() const;
+  [[nodiscard]] EpochFiles epoch_files() const;
 
  private:
   std::shared_ptr<LoaderState> state_;

@@ -6,11 +6,11 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
-#include <numeric>
 #include <set>
 #include <thread>
 
 #include "kolo/error.h"
+#include "loader_epoch.h"
 #include "make_images.h"
 #include "support/temporary_folder.h"
 
@@ -18,63 +18,10 @@ namespace kolo::data {
 namespace {
 
 using namespace std::chrono_literals;
-using test::JpegKind;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
-
-std::vector<std::int64_t> range(std::int64_t count) {
-  std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
-  std::iota(indices.begin(), indices.end(), 0);
-  return indices;
-}
-
-LoaderOptions small_options() {
-  LoaderOptions options;
-  options.transform.image_size = 16;
-  options.batch_size = 4;
-  options.workers = 2;
-  options.timeout = 60s;
-  return options;
-}
-
-// Everything an epoch delivers.
-struct Epoch {
-  std::vector<float> images;
-  std::vector<std::uint8_t> bytes;  // or these
-  std::vector<std::int64_t> labels;
-  std::vector<std::int64_t> indices;
-  std::vector<std::int64_t> counts;
-  bool operator==(const Epoch&) const = default;
-};
-
-Epoch run_epoch(Loader& loader, std::int64_t epoch, std::vector<std::int64_t> indices,
-                std::size_t pixels = 16 * 16 * 3) {
-  loader.start_epoch(epoch, std::move(indices));
-  Epoch all;
-  while (const auto batch = loader.next()) {
-    EXPECT_EQ(batch->number, static_cast<std::int64_t>(all.counts.size()));
-    EXPECT_EQ((reinterpret_cast<std::uintptr_t>(batch->images) | reinterpret_cast<std::uintptr_t>(batch->bytes)) % 64,
-              0U);
-    EXPECT_NE(batch->images == nullptr, batch->bytes == nullptr);
-    const auto count = static_cast<std::size_t>(batch->count);
-    if (batch->images != nullptr) {
-      all.images.insert(all.images.end(), batch->images, batch->images + count * pixels);
-    } else {
-      all.bytes.insert(all.bytes.end(), batch->bytes, batch->bytes + count * pixels);
-    }
-    all.labels.insert(all.labels.end(), batch->labels, batch->labels + count);
-    all.indices.insert(all.indices.end(), batch->indices, batch->indices + count);
-    all.counts.push_back(batch->count);
-  }
-  return all;
-}
-
-std::shared_ptr<const Dataset> jpegs(std::int64_t size) {
-  return std::make_shared<SyntheticJpegs>(
-      SyntheticJpegOptions{.size = size, .classes = 5, .width = 50, .height = 40, .distinct = 7});
-}
 
 TEST(Loader, DeliversTheSameForAnyNumberOfWorkers) {
   const auto dataset = jpegs(30);
@@ -244,91 +191,6 @@ TEST(Loader, HoldingEverythingIsATimeoutThatSaysSo) {
       ThrowsMessage<TimeoutError>(HasSubstr("holds all 3 batches")));
   held.clear();
   EXPECT_NE(loader.next(), nullptr) << "goes on once they are back";
-}
-
-// A folder with one of every odd kind between good files.
-class OddFiles : public ::testing::Test {
- protected:
-  OddFiles() {
-    const test::Rgb image = test::smooth_image(60, 44);
-    const std::string good = test::encode(image);
-    folder_.write("a/0_good.JPEG", good);
-    folder_.write("a/1_empty.JPEG", "");
-    folder_.write("a/2_text.JPEG", "this is no picture\n");
-    folder_.write("a/3_truncated.JPEG", good.substr(0, good.size() / 2));
-    folder_.write("a/4_cmyk.JPEG", test::encode(image, JpegKind::cmyk));
-    folder_.write("a/5_ycck.JPEG", test::encode(image, JpegKind::ycck));
-    folder_.write("b/6_grey.JPEG", test::encode(image, JpegKind::grey));
-    folder_.write("b/7_png.JPEG", test::encode_png(image));
-    folder_.write("b/8_header_only.JPEG", good.substr(0, 20));
-    std::filesystem::create_directory(folder_.path() / "b" / "9_folder.JPEG");
-    dataset_ = std::make_shared<ImageFolder>(folder_.path());
-  }
-  test::TemporaryFolder folder_;
-  std::shared_ptr<const Dataset> dataset_;
-};
-
-std::vector<std::string> names(const std::vector<OddFile>& files) {
-  std::vector<std::string> result;
-  for (const OddFile& file : files) result.push_back(file.name);
-  return result;
-}
-
-TEST_F(OddFiles, AreReplacedByTheNextReadableOne) {
-  for (const int workers : {1, 3}) {
-    LoaderOptions options = small_options();
-    options.workers = workers;
-    Loader loader(dataset_, options);
-    const Epoch epoch = run_epoch(loader, 0, range(dataset_->size()));
-    EXPECT_THAT(epoch.indices, ElementsAre(0, 4, 4, 4, 4, 5, 6, 7, 0, 0));
-    EXPECT_THAT(epoch.labels, ElementsAre(0, 0, 0, 0, 0, 0, 1, 1, 0, 0));
-    const LoaderReport report = loader.report();
-    EXPECT_THAT(names(report.broken), ElementsAre("a/1_empty.JPEG", "a/2_text.JPEG", "a/3_truncated.JPEG",
-                                                  "b/8_header_only.JPEG", "b/9_folder.JPEG"));
-    EXPECT_THAT(names(report.converted),
-                ElementsAre("a/4_cmyk.JPEG", "a/5_ycck.JPEG", "b/6_grey.JPEG", "b/7_png.JPEG"));
-    EXPECT_EQ(report.converted[0].what, "CMYK JPEG");
-    EXPECT_THAT(report.broken[0].what, HasSubstr("empty"));
-    EXPECT_EQ(report.decoded, 10);
-    EXPECT_EQ(report.replaced, 3 + 2 + 1 + 2 + 1);
-    EXPECT_EQ(report.skipped, 0);
-  }
-}
-
-TEST_F(OddFiles, AreSkippedWhenEveryImageCountsOnce) {
-  LoaderOptions options = small_options();
-  options.transform.augment = Augment::eval;
-  options.broken = BrokenSample::skip;
-  Loader loader(dataset_, options);
-  const Epoch epoch = run_epoch(loader, 0, range(dataset_->size()));
-  EXPECT_THAT(epoch.indices, ElementsAre(0, 4, 5, 6, 7));
-  EXPECT_THAT(epoch.counts, ElementsAre(1, 4, 0));
-  EXPECT_EQ(loader.report().skipped, 5);
-  const Epoch alone = run_epoch(loader, 0, {5});
-  EXPECT_TRUE(std::equal(alone.images.begin(), alone.images.end(), epoch.images.begin() + 2 * 768))
-      << "images move together with their labels";
-}
-
-TEST_F(OddFiles, BytesMoveTogetherWithTheirLabels) {
-  LoaderOptions options = small_options();
-  options.transform.augment = Augment::eval;
-  options.transform.pixels = PixelType::u8;
-  options.broken = BrokenSample::skip;
-  Loader loader(dataset_, options);
-  const Epoch epoch = run_epoch(loader, 0, range(dataset_->size()));
-  const Epoch alone = run_epoch(loader, 0, {5});
-  ASSERT_EQ(alone.bytes.size(), 768U);
-  EXPECT_TRUE(std::equal(alone.bytes.begin(), alone.bytes.end(), epoch.bytes.begin() + 2 * 768));
-}
-
-TEST(Loader, NothingReadableAtAllIsAnErrorFromNextAndNotAHang) {
-  const test::TemporaryFolder folder;
-  for (int i = 0; i < 5; ++i) folder.write("a/" + std::to_string(i) + ".JPEG", "nonsense");
-  Loader loader(std::make_shared<ImageFolder>(folder.path()), small_options());
-  loader.start_epoch(0, range(5));
-  EXPECT_THAT([&] { (void)loader.next(); }, ThrowsMessage<BackendError>(HasSubstr("no readable image among 5")));
-  EXPECT_THROW((void)loader.next(), BackendError);
-  EXPECT_EQ(loader.next(), nullptr);
 }
 
 // A dataset that a test can block, or have throw.
