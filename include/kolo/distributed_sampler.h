@@ -39,13 +39,15 @@ class DistributedSampler {
 
   // The next samples of this rank, at most `count`; empty at the end of the epoch.
   [[nodiscard]] std::vector<std::int64_t> next(std::size_t count);
-  // How many samples this rank has in an epoch.
+  // How many samples this rank has in an epoch, or after restore() in the rest of it.
   [[nodiscard]] std::int64_t size() const noexcept;
 
-  // How many positions of the epoch's order all ranks together have taken, given that each took as many as this one.
-  // With epoch() all that is needed to go on after a restart, also with another number of ranks.
-  [[nodiscard]] std::int64_t cursor() const noexcept { return taken_ * options_.ranks; }
-  // Throws UsageError when `cursor` does not divide by the number of ranks.
+  // How many samples of the epoch's order all ranks together have taken, given that each took as many as this one; at
+  // most dataset_size. With epoch() all that is needed to go on after a restart, also with another number of ranks.
+  [[nodiscard]] std::int64_t cursor() const noexcept;
+  // The ranks share the samples from `cursor` on, whether it divides by their number or not: rank r takes positions
+  // cursor + r, cursor + r + ranks ... Tail says what happens to those that do not divide. Throws UsageError unless 0
+  // <= cursor <= dataset_size.
   void restore(std::uint64_t epoch, std::int64_t cursor);
 
   // The whole order of an epoch.
@@ -55,7 +57,8 @@ class DistributedSampler {
  private:
   SamplerOptions options_;
   std::uint64_t epoch_ = 0;
-  std::int64_t taken_ = 0;  // by this rank
+  std::int64_t start_ = 0;  // position from which the ranks take
+  std::int64_t taken_ = 0;  // by this rank, from there
   std::vector<std::int64_t> order_;
 };
 

@@ -67,11 +67,12 @@ void DistributedSampler::set_epoch(std::uint64_t epoch) {
     }
   }
   epoch_ = epoch;
+  start_ = 0;
   taken_ = 0;
 }
 
 std::int64_t DistributedSampler::size() const noexcept {
-  const std::int64_t all = options_.dataset_size;
+  const std::int64_t all = options_.dataset_size - start_;
   const std::int64_t ranks = options_.ranks;
   switch (options_.tail) {
     case Tail::pad:
@@ -88,19 +89,23 @@ std::vector<std::int64_t> DistributedSampler::next(std::size_t count) {
   const auto left = static_cast<std::size_t>(std::max<std::int64_t>(size() - taken_, 0));
   std::vector<std::int64_t> samples(std::min(count, left));
   for (auto& sample : samples) {
-    const std::int64_t position = taken_++ * options_.ranks + options_.rank;
+    const std::int64_t position = start_ + taken_++ * options_.ranks + options_.rank;
     sample = order_[static_cast<std::size_t>(position % options_.dataset_size)];
   }
   return samples;
 }
 
+std::int64_t DistributedSampler::cursor() const noexcept {
+  return std::min(start_ + taken_ * options_.ranks, options_.dataset_size);
+}
+
 void DistributedSampler::restore(std::uint64_t epoch, std::int64_t cursor) {
-  if (cursor < 0 || cursor % options_.ranks != 0) {
-    throw UsageError("a sampler for " + std::to_string(options_.ranks) + " ranks cannot go on at sample " +
-                     std::to_string(cursor) + ": it must divide by the ranks");
+  if (cursor < 0 || cursor > options_.dataset_size) {
+    throw UsageError("a sampler of " + std::to_string(options_.dataset_size) + " samples cannot go on at sample " +
+                     std::to_string(cursor) + ". Was the position saved with another data set?");
   }
   set_epoch(epoch);
-  taken_ = cursor / options_.ranks;
+  start_ = cursor;
 }
 
 }  // namespace kolo

@@ -95,7 +95,53 @@ TEST(DistributedSampler, GoesOnAtACursorWithAnotherNumberOfRanks) {
   auto after = sampler(60, 1, 2);
   after.restore(5, before.cursor());
   EXPECT_THAT(after.next(2), ElementsAre(order[25], order[27]));
-  EXPECT_THROW(after.restore(5, 7), kolo::UsageError);
+}
+
+// Every cursor, old and new number of ranks: what was taken before and after is the order once, then the tail's rule.
+TEST(DistributedSampler, RestoreAtAnyCursorDealsEachRemainingSampleOnce) {
+  constexpr std::int64_t kSize = 23;
+  const Samples order = DistributedSampler::order(kSize, 7, 5);
+  for (const int ranks : {1, 2, 3, 5, 8}) {
+    for (std::int64_t cursor = 0; cursor <= kSize; ++cursor) {
+      for (const Tail tail : {Tail::pad, Tail::drop, Tail::exact}) {
+        const std::int64_t rest = kSize - cursor;
+        const std::int64_t rounds = tail == Tail::drop ? rest / ranks : (rest + ranks - 1) / ranks;
+        Samples expected(order.begin() + cursor, order.end());
+        if (tail == Tail::drop) expected.resize(static_cast<std::size_t>(rounds * ranks));
+        for (std::int64_t i = 0; tail == Tail::pad && rest + i < rounds * ranks; ++i) {
+          expected.push_back(order[static_cast<std::size_t>(i)]);
+        }
+        std::vector<Samples> parts;
+        for (int rank = 0; rank < ranks; ++rank) {
+          auto one = sampler(kSize, rank, ranks, tail);
+          one.restore(5, cursor);
+          EXPECT_EQ(one.cursor(), cursor);
+          const std::int64_t size = one.size();
+          parts.push_back(one.next(1000));
+          EXPECT_EQ(size, static_cast<std::int64_t>(parts.back().size()));
+        }
+        Samples dealt;
+        for (std::size_t i = 0; i < static_cast<std::size_t>(rounds); ++i) {
+          for (const auto& part : parts) {
+            if (i < part.size()) dealt.push_back(part[i]);
+          }
+        }
+        EXPECT_EQ(dealt, expected) << ranks << " ranks, cursor " << cursor << ", tail " << static_cast<int>(tail);
+      }
+    }
+  }
+}
+
+TEST(DistributedSampler, CursorBeyondTheDatasetIsRefused) {
+  auto one = sampler(10, 0, 4);
+  EXPECT_THROW(one.restore(0, 11), kolo::UsageError);
+  EXPECT_THROW(one.restore(0, -1), kolo::UsageError);
+  EXPECT_EQ(one.next(100).size(), 3U);
+  EXPECT_EQ(one.cursor(), 10) << "padding is no sample of the data set";
+  one.restore(0, one.cursor());
+  EXPECT_TRUE(one.next(100).empty());
+  one.set_epoch(1);
+  EXPECT_EQ(one.next(100).size(), 3U) << "the next epoch begins at its beginning";
 }
 
 TEST(DistributedSampler, WithoutShuffleTheOrderIsTheDatasets) {
