@@ -226,6 +226,25 @@ TEST(Roots, AreComparedByBroadcasts) {
   });
 }
 
+// Each rank in its own call: none may take the other's texts or bytes for its own.
+TEST(Calls, DifferentCallsOfRanksAreNamedOnAllRanks) {
+  on_ranks(2, [](Context& context) {
+    Training training(context);
+    const NamedTensors named{{"weight", training.weight}};
+    const std::vector<std::pair<std::string, std::function<void()>>> calls{
+        {"broadcast_parameters", [&] { broadcast_parameters(context, named); }},
+        {"broadcast_optimizer_state", [&] { broadcast_optimizer_state(context, *training.inner); }},
+        {"verify_model", [&] { verify_model(context, named); }}};
+    for (const auto& [first, call_of_rank_0] : calls) {
+      for (const auto& [second, call_of_rank_1] : calls) {
+        if (first == second) continue;
+        const auto told = error_of<MismatchError>(context.rank() == 0 ? call_of_rank_0 : call_of_rank_1);
+        EXPECT_THAT(told, HasSubstr("rank 0 in " + first + ", rank 1 in " + second));
+      }
+    }
+  });
+}
+
 TEST(Roots, OutsideTheWorldAreUsageErrorsOfEveryBroadcast) {
   on_ranks(2, [](Context& context) {
     Training training(context);
