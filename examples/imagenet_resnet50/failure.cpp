@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "kolo/error.h"
-#include "kolo/gather_texts.h"
+#include "ranks.h"
 
 namespace imagenet {
 namespace {
@@ -47,7 +47,7 @@ std::string summary_of(const std::vector<std::string>& texts) {
 void report_failure(kolo::Context& context, const std::exception& error) {
   if (!ends_the_group(error)) {
     try {
-      const auto texts = kolo::gather_texts(context, error.what());
+      const auto texts = gather(context, error.what());
       if (context.rank() == 0) print(summary_of(texts));
       return;
     } catch (const std::exception&) {

@@ -13,9 +13,9 @@
 #include "failure.h"
 #include "kolo/context.h"
 #include "kolo/error.h"
-#include "kolo/gather_texts.h"
 #include "options.h"
 #include "process.h"
+#include "ranks.h"
 #include "trainer.h"
 
 int main(int argc, char** argv) {
@@ -33,9 +33,9 @@ int main(int argc, char** argv) {
   try {
     context = kolo::Context::create();
     // Most often all ranks have the same wrong option.
-    auto summary = imagenet::summary_of(kolo::gather_texts(*context, wrong));
+    auto summary = imagenet::summary_of(imagenet::gather(*context, wrong));
     if (summary.empty()) {
-      summary = imagenet::disagreement_of(kolo::gather_texts(*context, imagenet::terms_of(*options)));
+      summary = imagenet::disagreement_of(imagenet::gather(*context, imagenet::terms_of(*options)));
     }
     if (!summary.empty()) {
       if (context->rank() == 0) std::fprintf(stderr, "imagenet_resnet50: %s\n", summary.c_str());

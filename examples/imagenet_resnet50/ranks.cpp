@@ -1,59 +1,87 @@
 #include "ranks.h"
 
-#include <cstdint>
+#include <algorithm>
+#include <filesystem>
 
 #include "kolo/error.h"
+#include "kolo/gather_texts.h"
 
 namespace imagenet {
 namespace {
 
-template <class T>
-void allreduce(kolo::Context& context, std::span<T> values, kolo::DType dtype, kolo::ReduceOp op) {
-  if (context.size() == 1 || values.empty()) return;
-  kolo::AllreduceOptions options;
-  options.data = reinterpret_cast<std::byte*>(values.data());
-  options.count = values.size();
-  options.dtype = dtype;
-  options.op = op;
-  context.communicator().allreduce(options, context.config().timeout);
-}
-
-void broadcast(kolo::Context& context, void* data, std::size_t bytes) {
-  if (context.size() == 1 || bytes == 0) return;
-  kolo::BroadcastOptions options;
-  options.data = static_cast<std::byte*>(data);
-  options.bytes = bytes;
-  context.communicator().broadcast(options, context.config().timeout);
+// Tells the others which call this is, with a text of this rank; returns all ranks' texts.
+std::vector<std::string> told(kolo::Context& context, const std::string& call, const Where& where,
+                              const std::string& text = {}) {
+  const std::string purpose =
+      call + " at " + std::filesystem::path(where.file_name()).filename().string() + ":" + std::to_string(where.line());
+  std::vector<std::string> purposes;
+  auto texts = kolo::gather_texts(context, purpose + '\0' + text);
+  for (std::string& theirs : texts) {
+    const auto end = std::min(theirs.find('\0'), theirs.size());
+    purposes.push_back(theirs.substr(0, end));
+    theirs.erase(0, end + 1);
+  }
+  for (std::size_t rank = 1; rank < purposes.size(); ++rank) {
+    if (purposes[rank] == purposes[0]) continue;
+    throw kolo::MismatchError("ranks are in different collectives: rank 0 in " + purposes[0] + ", rank " +
+                              std::to_string(rank) + " in " + purposes[rank] +
+                              ". Do all ranks run the same program with the same data?");
+  }
+  return texts;
 }
 
 }  // namespace
 
-void sum_over_ranks(kolo::Context& context, std::span<double> values) {
-  allreduce(context, values, kolo::DType::f64, kolo::ReduceOp::sum);
+std::vector<std::string> gather(kolo::Context& context, const std::string& text, Where where) {
+  return told(context, "gather", where, text);
 }
 
-void average_over_ranks(kolo::Context& context, std::span<float> values) {
-  allreduce(context, values, kolo::DType::f32, kolo::ReduceOp::average);
+// They are few: each rank tells its numbers with the purpose, and all add them in the same order.
+void sum_over_ranks(kolo::Context& context, std::span<double> values, Where where) {
+  const auto bytes = std::as_bytes(values);
+  const auto texts = told(context, "sum of " + std::to_string(values.size()) + " numbers", where,
+                          {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  std::ranges::fill(values, 0.0);
+  std::vector<double> theirs(values.size());
+  for (const std::string& text : texts) {
+    text.copy(reinterpret_cast<char*>(theirs.data()), values.size_bytes());
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] += theirs[i];
+  }
 }
 
-std::string from_rank_0(kolo::Context& context, const std::function<std::string()>& action) {
-  struct {
-    std::uint64_t failed = 0, size = 0;
-  } head;
-  std::string text;
+void average_over_ranks(kolo::Context& context, std::span<float> values, Where where) {
+  told(context, "average of " + std::to_string(values.size()) + " numbers", where);
+  if (context.size() == 1 || values.empty()) return;
+  kolo::AllreduceOptions options;
+  options.data = reinterpret_cast<std::byte*>(values.data());
+  options.count = values.size();
+  options.dtype = kolo::DType::f32;
+  options.op = kolo::ReduceOp::average;
+  context.communicator().allreduce(options, context.config().timeout);
+}
+
+// Rank 0 tells the length with the purpose: a digit, 1 if it failed, and the number of bytes that follow.
+std::string from_rank_0(kolo::Context& context, const std::function<std::string()>& action, Where where) {
+  std::string text, head;
   if (context.rank() == 0) {
+    bool failed = false;
     try {
       text = action();
     } catch (const std::exception& error) {
-      head.failed = 1;
+      failed = true;
       text = error.what();
     }
-    head.size = text.size();
+    head = (failed ? '1' : '0') + std::to_string(text.size());
   }
-  broadcast(context, &head, sizeof head);
-  text.resize(head.size);
-  broadcast(context, text.data(), text.size());
-  if (head.failed != 0) throw kolo::Error(text);
+  head = told(context, "text of rank 0", where, head).front();
+  text.resize(std::stoull(head.substr(1)));
+  if (context.size() > 1 && !text.empty()) {
+    kolo::BroadcastOptions options;
+    options.data = reinterpret_cast<std::byte*>(text.data());
+    options.bytes = text.size();
+    context.communicator().broadcast(options, context.config().timeout);
+  }
+  if (head.front() != '0') throw kolo::Error(text);
   return text;
 }
 
