@@ -22,6 +22,8 @@ std::string terms_of(const Options& o) {
                 {"classes", o.classes},
                 {"synthetic-images", o.synthetic_images},
                 {"image-size", o.image_size},
+                {"check", o.check},
+                {"max-broken", o.max_broken},
                 {"steps", o.steps},
                 {"batch", o.batch},
                 {"val-batch", o.val_batch},

@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "datasets.h"
 #include "kolo/context.h"
 #include "kolo/data/loader.h"
 #include "kolo/types.h"
@@ -23,20 +24,25 @@ struct Batch {
 
 // This rank's share of the training or the validation images.
 //
-// Training: every rank has the same number of full batches. Validation: ranks hold disjoint runs that together are
+// Training: every rank has the same number of full batches; the last batch of an epoch that begins behind its beginning
+// may be short, with as many images on every rank. Validation: ranks hold disjoint runs that together are
 // every image once, so shares may differ by one image, the last batch may be short, and a rank may have nothing.
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
   [[nodiscard]] virtual int classes() const = 0;
-  // Batches an epoch.
+  // Batches of the epoch begun last, those before its first one included.
   [[nodiscard]] virtual std::int64_t steps() const = 0;
-  // Starts an epoch at batch `first`. What batch k of epoch e holds depends on (seed, e, k, rank, world size) alone.
-  virtual void begin(std::int64_t epoch, std::int64_t first) = 0;
+  // Starts an epoch at batch `first`, where batch 0 comes behind the first `done` images of all ranks. What batch k of
+  // epoch e holds depends on (seed, e, done, k, rank, world size) alone. Each image behind `done` > 0 comes once, but
+  // for padding.
+  virtual void begin(std::int64_t epoch, std::int64_t first, std::int64_t done = 0) = 0;
   // False at the end. The batch is good until the second next() after it.
   virtual bool next(Batch& batch) = 0;
   // Files that were broken or had to be converted; nothing for synthetic data.
   [[nodiscard]] virtual kolo::data::LoaderReport report() const { return {}; }
+  // Of the epoch begun last.
+  [[nodiscard]] virtual kolo::data::EpochFiles epoch_files() const { return {}; }
 };
 
 enum class Part { train, validation };
@@ -44,21 +50,25 @@ enum class Part { train, validation };
 // Images of a Batch from bytes [n, 3, s, s], where these are.
 using Normalise = std::function<at::Tensor(const at::Tensor& bytes)>;
 
-// Of batches on `device`. The validation images' source is null when a folder has no val/. Throws kolo::UsageError when
-// there are fewer images than a step takes.
+// Of batches on `device`, from `dataset` or, for made-up tensors, from nothing. Null if there is no data set for files.
+// Throws kolo::UsageError when there are fewer images than a step takes.
 std::unique_ptr<BatchSource> make_source(kolo::Context& context, const Options& options, Part part,
-                                         const c10::Device& device);
+                                         const c10::Device& device, const DatasetPtr& dataset);
 
 // The run [first, second) of `total` items that belongs to a rank.
 std::pair<std::int64_t, std::int64_t> shard(std::int64_t total, const kolo::Placement& placement);
 // Full batches on every rank. Throws kolo::UsageError when there is none.
 std::int64_t training_steps(std::int64_t images, const Options& options, const kolo::Placement& placement);
+// Images of each rank where all ranks share what an epoch of `images` has behind the first `done`, padded so that all
+// have as many. At least two in the last batch, if batches have more than one: BatchNorm knows no variance of one.
+std::int64_t remaining_images(std::int64_t images, std::int64_t done, const Options& options,
+                              const kolo::Placement& placement);
 
 // In the host's memory, but for synthetic:device. Images that are made or decoded on the host are bytes where `device`
 // is not the CPU.
 std::unique_ptr<BatchSource> make_synthetic_source(const Options& options, const kolo::Placement& placement, Part part,
                                                    const c10::Device& device, Normalise normalise);
-std::unique_ptr<BatchSource> make_loader_source(const Options& options, const kolo::Placement& placement, Part part,
-                                                const c10::Device& device);
+std::unique_ptr<BatchSource> make_loader_source(const DatasetPtr& dataset, const Options& options,
+                                                const kolo::Placement& placement, Part part, const c10::Device& device);
 
 }  // namespace imagenet

@@ -14,8 +14,8 @@ DeviceSource::DeviceSource(std::unique_ptr<BatchSource> source, const c10::Devic
       copies_(c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device)),
       copied_(device.type()) {}
 
-void DeviceSource::begin(std::int64_t epoch, std::int64_t first) {
-  source_->begin(epoch, first);
+void DeviceSource::begin(std::int64_t epoch, std::int64_t first, std::int64_t done) {
+  source_->begin(epoch, first, done);
   stage();
 }
 

@@ -26,9 +26,10 @@ class DeviceSource : public BatchSource {
 
   [[nodiscard]] int classes() const override { return source_->classes(); }
   [[nodiscard]] std::int64_t steps() const override { return source_->steps(); }
-  void begin(std::int64_t epoch, std::int64_t first) override;
+  void begin(std::int64_t epoch, std::int64_t first, std::int64_t done) override;
   bool next(Batch& batch) override;
   [[nodiscard]] kolo::data::LoaderReport report() const override { return source_->report(); }
+  [[nodiscard]] kolo::data::EpochFiles epoch_files() const override { return source_->epoch_files(); }
 
  private:
   void stage();

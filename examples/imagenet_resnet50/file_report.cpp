@@ -1,10 +1,12 @@
 #include "file_report.h"
 
+#include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 #include <sstream>
 
-#include "kolo/gather_texts.h"
+#include "kolo/error.h"
 #include "ranks.h"
 
 namespace imagenet {
@@ -13,11 +15,12 @@ namespace {
 constexpr std::size_t kNamed = 20;  // files listed by name before the rest is only counted
 
 // Ranks see different files in training, and the same ones in other epochs: the union, a file a line.
-std::set<std::string> union_over_ranks(kolo::Context& context, const std::vector<kolo::data::OddFile>& mine) {
+std::set<std::string> union_over_ranks(kolo::Context& context, const std::vector<kolo::data::OddFile>& mine,
+                                       Where where = Where::current()) {
   std::string text;
   for (const auto& file : mine) text += file.name + ": " + file.what + '\n';
   std::set<std::string> lines;
-  for (const auto& part : kolo::gather_texts(context, text)) {
+  for (const auto& part : gather(context, text, where)) {
     std::istringstream in(part);
     for (std::string line; std::getline(in, line);) lines.insert(line);
   }
@@ -36,6 +39,39 @@ void append(std::vector<std::string>& out, const std::string& head, const std::s
 }
 
 }  // namespace
+
+std::int64_t allowed_broken(std::int64_t max_broken, std::int64_t read) noexcept {
+  return max_broken >= 0 ? max_broken : std::max<std::int64_t>(read / 100, 10);
+}
+
+void check_broken(kolo::Context& context, const FilesOfParts& parts, std::int64_t epoch, std::int64_t max_broken) {
+  double read = 0;
+  std::string mine;  // names and reasons, which hold no NUL
+  for (const auto& [part, files] : parts) {
+    read += static_cast<double>(files.read);
+    for (const auto& file : files.broken) mine += part + '/' + file.name + '\0' + file.what + '\0';
+  }
+  sum_over_ranks(context, {&read, 1});
+  std::map<std::string, std::string> broken;  // why, by name
+  for (const std::string& text : gather(context, mine)) {
+    std::istringstream in(text);
+    for (std::string name, why; std::getline(in, name, '\0') && std::getline(in, why, '\0');) broken.emplace(name, why);
+  }
+  const auto count = static_cast<std::int64_t>(broken.size());
+  const auto files = static_cast<std::int64_t>(read);
+  const std::int64_t allowed = allowed_broken(max_broken, files);
+  if (count <= allowed) return;
+  std::set<std::string> names;
+  for (const auto& [name, why] : broken) names.insert(name + ": " + why);
+  std::vector<std::string> lines;
+  append(lines,
+         "of " + std::to_string(files) + " files are damaged, more than " + std::to_string(allowed) +
+             ". Repair or remove them, or raise --max-broken:",
+         names);
+  std::string text = "epoch " + std::to_string(epoch + 1) + ": ";
+  for (const std::string& line : lines) text += (&line == &lines.front() ? "" : "\n") + line;
+  throw kolo::Error(text);
+}
 
 std::vector<std::string> report_files(kolo::Context& context, const std::vector<kolo::data::LoaderReport>& reports,
                                       kolo::CounterSnapshot& counters) {

@@ -2,7 +2,6 @@
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <numeric>
 #include <vector>
 
@@ -13,12 +12,10 @@
 namespace imagenet {
 namespace {
 
-using kolo::data::Dataset;
-
 class LoaderSource : public BatchSource {
  public:
-  LoaderSource(std::shared_ptr<const Dataset> dataset, const Options& options, const kolo::Placement& placement,
-               Part part, const c10::Device& device)
+  LoaderSource(DatasetPtr dataset, const Options& options, const kolo::Placement& placement, Part part,
+               const c10::Device& device)
       : dataset_(std::move(dataset)),
         options_(options),
         placement_(placement),
@@ -26,21 +23,18 @@ class LoaderSource : public BatchSource {
         as_bytes_(!device.is_cpu()),
         batch_(part == Part::train ? options.batch : options.val_batch),
         loader_(dataset_, loader_options()) {
-    if (part == Part::train) {
-      steps_ = training_steps(dataset_->size(), options, placement);
-    } else {
-      const auto [begin, end] = shard(dataset_->size(), placement_);
-      steps_ = (end - begin + batch_ - 1) / batch_;
-    }
+    images_ = part == Part::train ? training_steps(dataset_->size(), options, placement) * batch_
+                                  : static_cast<std::int64_t>(in_order().size());
   }
 
   [[nodiscard]] int classes() const override { return static_cast<int>(dataset_->classes()); }
-  [[nodiscard]] std::int64_t steps() const override { return steps_; }
+  [[nodiscard]] std::int64_t steps() const override { return (images_ + batch_ - 1) / batch_; }
   [[nodiscard]] kolo::data::LoaderReport report() const override { return loader_.report(); }
+  [[nodiscard]] kolo::data::EpochFiles epoch_files() const override { return loader_.epoch_files(); }
 
-  void begin(std::int64_t epoch, std::int64_t first) override {
+  void begin(std::int64_t epoch, std::int64_t first, std::int64_t done) override {
     // Validation always begins at the beginning.
-    auto indices = part_ == Part::train ? shuffled(epoch, first) : in_order();
+    auto indices = part_ == Part::train ? shuffled(epoch, first, done) : in_order();
     loader_.start_epoch(epoch, std::move(indices));
   }
 
@@ -76,19 +70,21 @@ class LoaderSource : public BatchSource {
     o.transform.pixels = as_bytes_ ? kolo::data::PixelType::u8 : kolo::data::PixelType::f32;
     o.batch_size = batch_;
     o.workers = options_.workers;
-    o.drop_last = train;
     o.broken = train ? kolo::data::BrokenSample::replace : kolo::data::BrokenSample::skip;
     o.seed = options_.seed;
     return o;
   }
 
-  // What this rank takes of the epoch's order after `first` batches of every rank.
-  [[nodiscard]] std::vector<std::int64_t> shuffled(std::int64_t epoch, std::int64_t first) const {
-    kolo::SamplerOptions o{dataset_->size(), placement_.rank, placement_.size, options_.seed};
-    o.tail = kolo::Tail::drop;
-    kolo::DistributedSampler sampler(o);
-    sampler.restore(static_cast<std::uint64_t>(epoch), first * batch_ * placement_.size);
-    return sampler.next(static_cast<std::size_t>(sampler.size()));
+  // What this rank takes of the epoch's order after the first `done` images and `first` batches of every rank.
+  [[nodiscard]] std::vector<std::int64_t> shuffled(std::int64_t epoch, std::int64_t first, std::int64_t done) {
+    images_ = done == 0 ? training_steps(dataset_->size(), options_, placement_) * batch_
+                        : remaining_images(dataset_->size(), done, options_, placement_);
+    kolo::DistributedSampler sampler({dataset_->size(), placement_.rank, placement_.size, options_.seed});
+    sampler.restore(static_cast<std::uint64_t>(epoch), done + first * batch_ * placement_.size);
+    const auto wanted = static_cast<std::size_t>(images_ - first * batch_);
+    auto indices = sampler.next(wanted);
+    if (indices.size() < wanted) indices.push_back(indices.back());  // see remaining_images()
+    return indices;
   }
 
   [[nodiscard]] std::vector<std::int64_t> in_order() const {
@@ -98,34 +94,22 @@ class LoaderSource : public BatchSource {
     return indices;
   }
 
-  std::shared_ptr<const Dataset> dataset_;
+  DatasetPtr dataset_;
   Options options_;
   kolo::Placement placement_;
   Part part_;
   bool as_bytes_;
   std::int64_t batch_;
   kolo::data::Loader loader_;
-  std::int64_t steps_ = 0;
+  std::int64_t images_ = 0;  // of this rank in the epoch
 };
 
 }  // namespace
 
-std::unique_ptr<BatchSource> make_loader_source(const Options& options, const kolo::Placement& placement, Part part,
+std::unique_ptr<BatchSource> make_loader_source(const DatasetPtr& dataset, const Options& options,
+                                                const kolo::Placement& placement, Part part,
                                                 const c10::Device& device) {
-  std::shared_ptr<const Dataset> dataset;
-  if (options.data_kind == DataKind::synthetic_jpeg) {
-    kolo::data::SyntheticJpegOptions synthetic;
-    synthetic.size = part == Part::train ? options.synthetic_images
-                                         : std::clamp<std::int64_t>(options.synthetic_images / 10, 1, 50000);
-    synthetic.classes = options.classes;
-    synthetic.seed = options.seed;
-    dataset = std::make_shared<kolo::data::SyntheticJpegs>(synthetic);
-  } else {
-    const std::filesystem::path folder = std::filesystem::path(options.data) / (part == Part::train ? "train" : "val");
-    if (part == Part::validation && !std::filesystem::is_directory(folder)) return nullptr;
-    dataset = std::make_shared<kolo::data::ImageFolder>(folder);
-  }
-  return std::make_unique<LoaderSource>(std::move(dataset), options, placement, part, device);
+  return std::make_unique<LoaderSource>(dataset, options, placement, part, device);
 }
 
 }  // namespace imagenet

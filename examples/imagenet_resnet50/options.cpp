@@ -76,6 +76,10 @@ void add_data(CLI::App& app, Options& o) {
   app.add_option("--synthetic-images", o.synthetic_images, "images in a synthetic epoch")
       ->check(whole_number_in(1, 1000000000));
   app.add_option("--image-size", o.image_size, "pixels a side")->check(whole_number_in(8, 4096));
+  app.add_option("--max-broken", o.max_broken,
+                 "damaged files in an epoch, over all ranks, above which it ends with an error")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40, "0 or more"))
+      ->default_str("1 % of the files read, at least 10");
   app.add_option("--workers", o.workers, "loader threads a rank, 0: choose")->check(whole_number_in(0, 1024));
 }
 
@@ -102,6 +106,7 @@ void add_run(CLI::App& app, Options& o) {
              "mixed precision: off, bf16, or fp16 with loss scaling");
   add_choice(app, "--memory-format", o.channels_last, {{"channels_last", true}, {"contiguous", false}},
              "of images and convolutions' weights");
+  app.add_flag("--check", o.check, "compare options and data of all ranks, and end before the first step");
   app.add_option("--json", o.json, "file for JSON lines");
   app.add_option("--log-interval", o.log_interval,
                  "steps between two looks at the loss: JSON lines come then, and the console shows the latest")

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -17,7 +18,6 @@
 
 #include "kolo/checkpoint.h"
 #include "kolo/error.h"
-#include "kolo/gather_texts.h"
 #include "optimizer.h"
 #include "ranks.h"
 
@@ -76,7 +76,7 @@ at::Tensor random_state() { return at::detail::getDefaultCPUGenerator().get_stat
 // A row a rank.
 at::Tensor gather_random_states(kolo::Context& context) {
   const at::Tensor mine = random_state().contiguous();
-  const auto rows = kolo::gather_texts(context, {static_cast<const char*>(mine.const_data_ptr()), mine.nbytes()});
+  const auto rows = gather(context, {static_cast<const char*>(mine.const_data_ptr()), mine.nbytes()});
   at::Tensor all = at::empty({context.size(), mine.numel()}, mine.options());
   for (std::size_t r = 0; r < rows.size(); ++r) {
     std::memcpy(all[static_cast<std::int64_t>(r)].data_ptr(), rows[r].data(), rows[r].size());
@@ -122,6 +122,21 @@ std::optional<kolo::GradScaler::State> scaler_state(const std::map<std::string, 
   const auto steps = metadata.find("loss_scale_good_steps");
   if (scale == metadata.end() || steps == metadata.end()) return std::nullopt;
   return kolo::GradScaler::State{std::strtod(scale->second.c_str(), nullptr), std::stoll(steps->second)};
+}
+
+// Throws kolo::UsageError if the metadata have no such number, unless there is a default.
+std::int64_t number_of(const std::map<std::string, std::string>& metadata, const std::string& name,
+                       std::optional<std::int64_t> otherwise = std::nullopt) {
+  const auto it = metadata.find(name);
+  if (it == metadata.end() && otherwise) return *otherwise;
+  std::int64_t number = -1;
+  if (it != metadata.end()) {
+    const char* const end = it->second.data() + it->second.size();
+    const auto [at, error] = std::from_chars(it->second.data(), end, number);
+    if (error == std::errc() && at == end && number >= 0) return number;
+  }
+  throw kolo::UsageError("--resume: the checkpoint's " + name + " is " +
+                         (it == metadata.end() ? "missing" : "'" + it->second + "', which is no number"));
 }
 
 checkpoint::Checkpoint find(const std::filesystem::path& path, std::vector<std::string>& skipped) {
@@ -196,12 +211,13 @@ std::string save_snapshot(kolo::Context& context, const Options& options, const 
     checkpoint::CheckpointInfo info;
     info.step = position.step;
     info.epoch = position.epoch;
-    const std::int64_t images = position.step_in_epoch * options.batch * context.size();
+    const std::int64_t images = position.done_before + position.step_in_epoch * options.batch * context.size();
     info.metadata = {{"arch", options.arch},
                      {"seed", std::to_string(options.seed)},
                      {"ranks", std::to_string(context.size())},
                      {"batch", std::to_string(options.batch)},
-                     {"images_of_epoch_done", std::to_string(images)}};
+                     {"images_of_epoch_done", std::to_string(images)},
+                     {"images_with_other_batch", std::to_string(position.done_before)}};
     if (position.scaler) {
       std::ostringstream scale;
       scale << std::hexfloat << position.scaler->scale;  // exactly
@@ -223,7 +239,7 @@ Position load_snapshot(kolo::Context& context, const Options& options, torch::nn
                        torch::optim::Optimizer& optimizer) {
   const at::NoGradGuard no_grad;
   Position position;
-  std::int64_t images = 0;
+  std::int64_t images = 0;  // of the epoch, done
   const std::filesystem::path folder = from_rank_0(context, [&] {
     const auto found = find(options.resume, position.passed_over);
     const auto expect = [&](const std::string& key, const std::string& here) {
@@ -236,23 +252,35 @@ Position load_snapshot(kolo::Context& context, const Options& options, torch::nn
     expect("seed", std::to_string(options.seed));
     position.epoch = found.info.epoch;
     position.step = found.info.step;
-    images = std::stoll(found.info.metadata.at("images_of_epoch_done"));
+    images = number_of(found.info.metadata, "images_of_epoch_done");
+    position.done_before = number_of(found.info.metadata, "images_with_other_batch", 0);
+    position.old_global_batch = number_of(found.info.metadata, "batch") * number_of(found.info.metadata, "ranks");
     position.scaler = scaler_state(found.info.metadata);
     return found.folder.string();
   });
-  std::array<double, 5> numbers{};
+  std::array<double, 7> numbers{};
   if (context.rank() == 0) {
     const auto scaler = position.scaler.value_or(kolo::GradScaler::State{});
-    numbers = {static_cast<double>(position.epoch), static_cast<double>(position.step), static_cast<double>(images),
-               scaler.scale, static_cast<double>(scaler.good_steps)};
+    numbers = {static_cast<double>(position.epoch),
+               static_cast<double>(position.step),
+               static_cast<double>(images),
+               scaler.scale,
+               static_cast<double>(scaler.good_steps),
+               static_cast<double>(position.done_before),
+               static_cast<double>(position.old_global_batch)};
   }
   sum_over_ranks(context, numbers);
   position.epoch = static_cast<std::int64_t>(numbers[0]);
   position.step = static_cast<std::int64_t>(numbers[1]);
   position.scaler.reset();  // on rank 0 too: all have the same, or none
   if (numbers[3] > 0) position.scaler = {numbers[3], static_cast<std::int64_t>(numbers[4])};
+  position.done_before = static_cast<std::int64_t>(numbers[5]);
+  position.old_global_batch = static_cast<std::int64_t>(numbers[6]);
   // The sampler's order does not depend on the number of ranks, so that an epoch can go on with other ranks or batches.
-  position.step_in_epoch = static_cast<std::int64_t>(numbers[2]) / (std::int64_t{options.batch} * context.size());
+  images = static_cast<std::int64_t>(numbers[2]);
+  const std::int64_t global_batch = std::int64_t{options.batch} * context.size();
+  if (global_batch != position.old_global_batch) position.done_before = images;
+  position.step_in_epoch = (images - position.done_before) / global_batch;
   read_tensors(fetch(context, folder / "model.safetensors"), "model.safetensors", state_of(model));
   restore_momentum(fetch(context, folder / "optimizer.safetensors"), model, optimizer);
   set_random_state(fetch(context, folder / "random.safetensors"), context.rank());

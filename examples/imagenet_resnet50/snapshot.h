@@ -27,10 +27,13 @@ using NamedState = std::vector<std::pair<std::string, at::Tensor>>;
 // Parameters and buffers in the order of PyTorch's state_dict().
 NamedState state_of(const torch::nn::Module& model);
 
-// How far training is: `step` of them done in all, `step_in_epoch` of them in epoch `epoch`.
+// How far training is: `step` of them done in all, `step_in_epoch` of them in epoch `epoch`, behind its first
+// `done_before` images, which were trained on with another global batch.
 struct Position {
   std::int64_t epoch = 0;
   std::int64_t step_in_epoch = 0;
+  std::int64_t done_before = 0;
+  std::int64_t old_global_batch = 0;  // of the checkpoint
   std::int64_t step = 0;
   std::optional<kolo::GradScaler::State> scaler;  // the last that --amp fp16 has used
   std::vector<std::string> passed_over;           // on rank 0: newer checkpoints that are damaged, and why

@@ -23,14 +23,17 @@ class SyntheticSource : public BatchSource {
       : classes_(options.classes),
         batch_(part == Part::train ? options.batch : options.val_batch),
         normalise_(std::move(normalise)),
-        for_device_(!device.is_cpu()) {
+        for_device_(!device.is_cpu()),
+        options_(options),
+        placement_(placement) {
     if (part == Part::train) {
-      images_ = training_steps(options.synthetic_images, options, placement) * batch_;
+      whole_ = training_steps(options.synthetic_images, options, placement) * batch_;
     } else {
       const auto all = std::clamp<std::int64_t>(options.synthetic_images / 10, 1, 50000);
       const auto [begin, end] = shard(all, placement);
-      images_ = end - begin;
+      whole_ = end - begin;
     }
+    images_ = whole_;
     const std::uint64_t seed = (options.seed * 2 + (part == Part::train ? 0 : 1)) * 1000003 + placement.rank;
     auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
     const int distinct = options.data_kind == DataKind::synthetic_device ? 1 : 4;
@@ -42,7 +45,10 @@ class SyntheticSource : public BatchSource {
 
   [[nodiscard]] int classes() const override { return classes_; }
   [[nodiscard]] std::int64_t steps() const override { return (images_ + batch_ - 1) / batch_; }
-  void begin(std::int64_t, std::int64_t first) override { next_ = first; }
+  void begin(std::int64_t, std::int64_t first, std::int64_t done) override {
+    images_ = done == 0 ? whole_ : remaining_images(options_.synthetic_images, done, options_, placement_);
+    next_ = first;
+  }
 
   bool next(Batch& batch) override {
     if (next_ >= steps()) return false;
@@ -71,7 +77,10 @@ class SyntheticSource : public BatchSource {
   std::int64_t batch_;
   Normalise normalise_;
   bool for_device_;
-  std::int64_t images_ = 0;
+  Options options_;
+  kolo::Placement placement_;
+  std::int64_t whole_ = 0;   // images of this rank in a whole epoch
+  std::int64_t images_ = 0;  // in the epoch begun last
   std::vector<Batch> pool_;
   std::int64_t next_ = 0;
 };
@@ -91,21 +100,32 @@ std::int64_t training_steps(std::int64_t images, const Options& options, const k
   return images / global_batch;
 }
 
+std::int64_t remaining_images(std::int64_t images, std::int64_t done, const Options& options,
+                              const kolo::Placement& placement) {
+  if (done > images) {
+    throw kolo::UsageError("--resume: the checkpoint has done " + std::to_string(done) +
+                           " images of its epoch, but --data has " + std::to_string(images) + ": another data set?");
+  }
+  const std::int64_t each = (images - done + placement.size - 1) / placement.size;
+  return each + (options.batch > 1 && each % options.batch == 1 ? 1 : 0);
+}
+
 std::unique_ptr<BatchSource> make_synthetic_source(const Options& options, const kolo::Placement& placement, Part part,
                                                    const c10::Device& device, Normalise normalise) {
   return std::make_unique<SyntheticSource>(options, placement, part, device, std::move(normalise));
 }
 
 std::unique_ptr<BatchSource> make_source(kolo::Context& context, const Options& options, Part part,
-                                         const c10::Device& device) {
+                                         const c10::Device& device, const DatasetPtr& dataset) {
   const auto format = options.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
   const Normalise normalise = [&context, format](const at::Tensor& bytes) {
     return kolo::normalize_images(context, bytes, {.format = format});
   };
   const bool decodes = options.data_kind == DataKind::folder || options.data_kind == DataKind::synthetic_jpeg;
-  auto source = decodes ? make_loader_source(options, context.placement(), part, device)
+  if (decodes && dataset == nullptr) return nullptr;
+  auto source = decodes ? make_loader_source(dataset, options, context.placement(), part, device)
                         : make_synthetic_source(options, context.placement(), part, device, normalise);
-  if (device.is_cpu() || source == nullptr) return source;
+  if (device.is_cpu()) return source;
   return std::make_unique<DeviceSource>(std::move(source), device, normalise);
 }
 

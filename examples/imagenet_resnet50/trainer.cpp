@@ -11,10 +11,10 @@
 
 #include "batch_source.h"
 #include "compute.h"
+#include "datasets.h"
 #include "evaluate.h"
 #include "file_report.h"
 #include "kolo/error.h"
-#include "kolo/gather_texts.h"
 #include "kolo/torch/broadcast.h"
 #include "kolo/torch/distributed_optimizer.h"
 #include "kolo/torch/grad_scaler.h"
@@ -62,10 +62,11 @@ class Trainer {
   Trainer(kolo::Context& context, const Options& options)
       : context_(context),
         options_(options),
-        reporter_(context.rank() == 0, options.json, !options.resume.empty()),
+        reporter_(context.rank() == 0, options.check ? "" : options.json, !options.resume.empty()),
         compute_(make_compute(context, options)),
-        source_(make_source(context, options, Part::train, compute_.device)),
-        validation_(make_source(context, options, Part::validation, compute_.device)),
+        data_(open_datasets(context, options)),
+        source_(make_source(context, options, Part::train, compute_.device, data_.train)),
+        validation_(make_source(context, options, Part::validation, compute_.device, data_.validation)),
         schedule_(make_schedule(options, options.batch * context.size())),
         log_(context, reporter_, options.batch * context.size()) {
     if (options_.classes == 0) options_.classes = source_->classes();
@@ -78,21 +79,31 @@ class Trainer {
   void run() {
     reporter_.header(options_, context_.placement(), TORCH_VERSION);
     warn_about_binding();
+    for (const auto& line : data_.notes) reporter_.note(line);
     if (!options_.resume.empty()) say_where_it_goes_on();
+    if (options_.check) {
+      reporter_.note(check_result());
+      return;
+    }
     while (!done()) {
       EpochRecord record = train_epoch();
       record.whole = position_.step_in_epoch == source_->steps();
       if (record.whole) {
         ++position_.epoch;
-        position_.step_in_epoch = 0;
+        position_.step_in_epoch = position_.done_before = 0;
       }
       if (options_.sync) average_statistics(context_, *model_);
-      if (record.whole) validate(record);
-      reporter_.epoch(record, options_.epochs);
       if (!options_.checkpoint_dir.empty()) {
         if (scaler_) position_.scaler = scaler_->state();
         reporter_.note("checkpoint: " + save_snapshot(context_, options_, position_, *model_, *optimizer_));
       }
+      FilesOfParts files{{"train", source_->epoch_files()}};
+      if (record.whole && validation_) {
+        validate(record);
+        files.emplace_back("val", validation_->epoch_files());
+      }
+      reporter_.epoch(record, options_.epochs);
+      check_broken(context_, files, record.epoch, options_.max_broken);
     }
     finish();
   }
@@ -114,6 +125,7 @@ class Trainer {
   void validate(EpochRecord& record);
   void warn_about_binding();
   void say_where_it_goes_on();
+  [[nodiscard]] std::string check_result() const;
   void finish();
   [[nodiscard]] bool done() const { return position_.epoch >= options_.epochs || stopped(); }
   [[nodiscard]] bool stopped() const { return options_.steps > 0 && position_.step >= options_.steps; }
@@ -122,6 +134,7 @@ class Trainer {
   Options options_;
   Reporter reporter_;
   Compute compute_;
+  Datasets data_;
   std::unique_ptr<BatchSource> source_;
   std::unique_ptr<BatchSource> validation_;  // null: nothing to validate on
   Schedule schedule_;
@@ -159,7 +172,12 @@ void Trainer::make_model() {
 
 EpochRecord Trainer::train_epoch() {
   model_->train();
-  source_->begin(position_.epoch, position_.step_in_epoch);
+  source_->begin(position_.epoch, position_.step_in_epoch, position_.done_before);
+  if (position_.step_in_epoch > source_->steps()) {
+    throw kolo::UsageError("--resume: the checkpoint has done " + std::to_string(position_.step_in_epoch) +
+                           " steps of its epoch, but --data has " + std::to_string(source_->steps()) +
+                           ": another data set?");
+  }
   Totals totals(compute_.device, 3);  // loss, right, images
   const auto epoch_start = Clock::now();
   for (Batch batch; !stopped() && position_.step_in_epoch < source_->steps();) {
@@ -202,8 +220,11 @@ std::int64_t Trainer::last_step_in_epoch() const {
 }
 
 StepRecord Trainer::train_step(const Batch& batch, Totals& sums, at::Tensor& device_loss) {
-  const auto steps = static_cast<double>(source_->steps());
-  const double epoch = static_cast<double>(position_.epoch) + static_cast<double>(position_.step_in_epoch) / steps;
+  // In steps of this run's size.
+  const double before = static_cast<double>(position_.done_before) / (options_.batch * context_.size());
+  const double steps = before + static_cast<double>(source_->steps());
+  const double epoch =
+      static_cast<double>(position_.epoch) + (before + static_cast<double>(position_.step_in_epoch)) / steps;
   StepRecord record;
   record.step = position_.step;
   record.epoch = position_.epoch;
@@ -272,7 +293,6 @@ void Trainer::update_while_waiting(StepRecord& record) {
 }
 
 void Trainer::validate(EpochRecord& record) {
-  if (!validation_) return;
   const Evaluation result = evaluate(context_, compute_, *model_, *validation_);
   record.validated = true;
   record.val_loss = result.loss;
@@ -282,8 +302,8 @@ void Trainer::validate(EpochRecord& record) {
 }
 
 void Trainer::warn_about_binding() {
-  for (const auto& warning : kolo::gather_texts(
-           context_, binding_warning(context_.placement().local_size, options_.threads, options_.workers))) {
+  for (const auto& warning :
+       gather(context_, binding_warning(context_.placement().local_size, options_.threads, options_.workers))) {
     if (warning.empty()) continue;
     reporter_.note("warning: " + warning);
     return;
@@ -293,11 +313,25 @@ void Trainer::warn_about_binding() {
 void Trainer::say_where_it_goes_on() {
   for (const auto& line : position_.passed_over) reporter_.note("warning: passed over, damaged: " + line);
   reporter_.note("resumed from " + options_.resume + " at step " + std::to_string(position_.step));
+  if (position_.done_before > 0 && position_.step_in_epoch == 0 && !done()) {
+    reporter_.note("warning: the global batch was " + std::to_string(position_.old_global_batch) + ", now it is " +
+                   std::to_string(options_.batch * context_.size()) + ": epoch " + std::to_string(position_.epoch + 1) +
+                   " goes on behind its first " + std::to_string(position_.done_before) +
+                   " images, and its last batch may be smaller");
+  }
   if (done()) {
     reporter_.note("nothing left to do");
   } else if (options_.checkpoint_dir.empty()) {
     reporter_.note("warning: without --checkpoint-dir nothing of what follows is kept");
   }
+}
+
+std::string Trainer::check_result() const {
+  const auto images = [](const DatasetPtr& dataset) { return std::to_string(dataset->size()); };
+  std::string text = "check: " + std::to_string(context_.size()) + " ranks have equal options";
+  if (data_.train) text += " and " + images(data_.train) + " equal training images";
+  if (data_.validation) text += ", " + images(data_.validation) + " equal validation images";
+  return text + ", " + std::to_string(options_.classes) + " classes";
 }
 
 void Trainer::finish() {
@@ -315,7 +349,7 @@ void train(kolo::Context& context, Options options) {
   options = with_threads_chosen(std::move(options), context.placement());
   options = with_choices_made(std::move(options), context.communicator());
   at::set_num_threads(options.threads);
-  if (!options.checkpoint_dir.empty()) prepare_checkpoint_dir(context, options);
+  if (!options.checkpoint_dir.empty() && !options.check) prepare_checkpoint_dir(context, options);
   Trainer(context, options).run();
 }
 

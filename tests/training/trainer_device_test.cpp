@@ -32,7 +32,7 @@ class FewBatches : public BatchSource {
  public:
   [[nodiscard]] int classes() const override { return 9; }
   [[nodiscard]] std::int64_t steps() const override { return kBatches; }
-  void begin(std::int64_t epoch, std::int64_t first) override {
+  void begin(std::int64_t epoch, std::int64_t first, std::int64_t /*done*/) override {
     epoch_ = epoch;
     next_ = first;
   }

@@ -183,6 +183,135 @@ def case_folder(run):
     expect(of_kind(one, "header"), "a checkpoint of two ranks loads into one")
 
 
+FOLDER = ["--batch", 4, "--epochs", 1, "--warmup-epochs", 0]
+
+
+def synth(run, name, images=60, val_images=12):
+    """A folder of three classes; the files come from the `kolo` program beside the trainer."""
+    kolo = os.path.join(os.path.dirname(run.program), "kolo")
+    data = os.path.join(run.folder, name)
+    subprocess.run([kolo, "data", "synth", data, "--classes", "3", "--images", str(images), "--val-images",
+                    str(val_images), "--size", "40"], check=True, timeout=120, stdout=subprocess.DEVNULL)
+    return data
+
+
+def files_of(data, part):
+    return sorted(os.path.join(folder, name) for folder, _, names in os.walk(os.path.join(data, part))
+                  for name in names)
+
+
+def case_damaged(run):
+    """Companion files, other formats, long runs of damaged files, and how many of these end an epoch."""
+    data = synth(run, "data")
+    for file in files_of(data, "train") + files_of(data, "val"):
+        with open(os.path.join(os.path.dirname(file), "._" + os.path.basename(file)), "wb") as companion:
+            companion.write(os.urandom(4096))
+    with open(os.path.join(data, "train", "class_0000", "notes.txt"), "w") as file:
+        file.write("no image")
+    lines, text = run(2, *TINY, "--data", data, *FOLDER)
+    expect(of_kind(lines, "epoch")[0]["images"] == 56, "60 images are 7 steps of 2 x 4")
+    counters = of_kind(lines, "counters")[0]
+    expect(counters["broken_files"] == 0 and counters["images_replaced"] == 0, f"nothing is damaged: {counters}")
+    expect(text.count("train/: 1 file ignored") == 1, f"the text file is counted:\n{text}")
+
+    # Ten damaged files are allowed, and eleven are not: the checkpoint of that epoch stays.
+    images = [file for file in files_of(data, "train") if os.path.basename(file).startswith("class")]
+    for file in images[:10]:
+        with open(file, "w") as broken:
+            broken.write("RIFF....WEBPVP8 ")
+    batch = [5 if option == 4 else option for option in FOLDER]  # all 60 images are read
+    lines, text = run(2, *TINY, "--data", data, *batch)
+    counters = of_kind(lines, "counters")[0]
+    expect(counters["broken_files"] == 10 and counters["images_replaced"] == 10, f"samples are counted: {counters}")
+    with open(images[20], "w") as broken:
+        broken.write("")
+    checkpoints = os.path.join(run.folder, "c")
+    lines, text = run(2, *TINY, "--data", data, *batch, "--checkpoint-dir", checkpoints, fails=True)
+    expect("epoch 1: 11 of " in text and "files are damaged, more than 10. Repair or remove them, or raise --max-broken:\n  train/" in text,
+           f"what is too much:\n{text}")
+    expect(text.count("imagenet_resnet50: ") == 1, f"said once:\n{text}")
+    expect(len(of_kind(lines, "epoch")) == 1 and os.listdir(checkpoints), "the epoch's numbers and checkpoint stay")
+    run(2, *TINY, "--data", data, *batch, "--max-broken", 11)
+    run(2, *TINY, "--data", data, *batch, "--max-broken", 3, fails=True)
+
+    # Image files of other formats.
+    for i in range(2):
+        with open(os.path.join(data, "train", "class_0001", f"{i}.WebP"), "w") as file:
+            file.write("x")
+    lines, text = run(2, *TINY, "--data", data, *FOLDER, fails=True)
+    expect("class_0001: 2 of 22 image files are of a format that kolo cannot decode (2 .webp)" in text and
+           not of_kind(lines, "step"), f"refused before the first step:\n{text}")
+
+
+def case_classes(run):
+    data = synth(run, "data")
+    checkpoints = os.path.join(run.folder, "c")
+    os.rename(os.path.join(data, "val", "class_0001"), os.path.join(run.folder, "taken"))
+    lines, text = run(2, *TINY, "--data", data, *FOLDER, fails=True)
+    expect("lacks 1 (class_0001)" in text and not of_kind(lines, "step"), f"a missing class:\n{text}")
+    # An empty class shifts no label: the other classes' accuracy is what it is without it.
+    os.mkdir(os.path.join(data, "val", "class_0001"))
+    lines, text = run(2, *TINY, "--data", data, *FOLDER, "--checkpoint-dir", checkpoints)
+    expect(text.count("warning: val/: classes without a JPEG or PNG file: 1 (class_0001)") == 1, f"a warning:\n{text}")
+    expect(of_kind(lines, "epoch")[0]["val_images"] == 8, "the images of the other classes")
+    expect(text.index("checkpoint: ") < text.index("validation loss"), f"a checkpoint before validation:\n{text}")
+
+
+def case_ranks(run):
+    """Data sets that differ between ranks; --check."""
+    one = synth(run, "one")
+
+    def two(other, *options, fails):
+        command = [*run.mpirun, "-np", "1", run.program, *map(str, [*TINY, "--data", one, *FOLDER, *options]), ":", "-np",
+                   "1", run.program, *map(str, [*TINY, "--data", other, *FOLDER, *options])]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
+        expect((done.returncode != 0) == fails, f"{' '.join(command)} returned {done.returncode}:\n{done.stdout}")
+        expect("loss" not in done.stdout, f"no step was taken:\n{done.stdout}")
+        expect(done.stdout.count("imagenet_resnet50: ") == int(fails), f"an error once:\n{done.stdout}")
+        return done.stdout
+
+    def changed(name, change):
+        other = os.path.join(run.folder, name)
+        shutil.copytree(one, other)
+        change(other)
+        return two(other, fails=True)
+
+    text = two(one, "--check", fails=False)
+    expect("check: 2 ranks have equal options and 60 equal training images, 12 equal validation images, 3 classes" in text,
+           f"what was compared:\n{text}")
+    shutil.copytree(one, os.path.join(run.folder, "elsewhere"))
+    two(os.path.join(run.folder, "elsewhere"), "--check", fails=False)
+    text = changed("less", lambda other: os.remove(files_of(other, "train")[30]))
+    expect("of train/ rank 0 has 60 samples of 3 classes, rank 1 has 59 samples" in text, f"a file less:\n{text}")
+    text = changed("many", lambda other: [os.remove(file) for file in files_of(other, "train")[:8]])
+    expect("of train/ rank 0 has 60 samples of 3 classes, rank 1 has 52 samples" in text, f"eight less:\n{text}")
+    text = changed("name", lambda other: [os.rename(os.path.join(other, part, "class_0000"), os.path.join(other, part, "z"))
+                                          for part in ("train", "val")])
+    expect("class 0 is 'class_0000' on rank 0, class 0 is 'class_0001' on rank 1" in text, f"a class renamed:\n{text}")
+    text = changed("val", lambda other: shutil.rmtree(os.path.join(other, "val")))
+    expect("of val/ rank 0 has 12 samples of 3 classes, rank 1 has none" in text, f"no val/:\n{text}")
+    text = changed("none", lambda other: shutil.rmtree(os.path.join(other, "train")))
+    expect("rank 1: cannot list " in text, f"no train/:\n{text}")
+
+
+def case_batch(run):
+    """A run that goes on with another global batch."""
+    recipe = [*SYNTHETIC, "--epochs", 2, "--warmup-epochs", 1, "--synthetic-images", "60"]
+    folder = os.path.join(run.folder, "c")
+    run(2, *recipe, "--steps", 3, "--checkpoint-dir", folder)
+    wide = ["10" if option == "4" else option for option in recipe]
+    lines, text = run(2, *wide, "--resume", folder, "--checkpoint-dir", folder)
+    expect(text.count("warning: the global batch was 8, now it is 20: epoch 1 goes on behind its first 24 images") == 1,
+           f"a message:\n{text}")
+    expect([e["images"] for e in of_kind(lines, "epoch")] == [36, 60], "24 and 36 are all 60 images")
+    warm = of_kind(lines, "step")[0]["lr"] / (0.1 * 20 / 256)
+    expect(abs(warm - (24 + 20) / 60) < 0.05, f"warm-up over one epoch goes on: {warm}")
+    fewer = ["20" if option == "60" else option for option in wide]
+    lines, text = run(2, *fewer, "--resume", os.path.join(folder, "checkpoint-000000000003"),
+                      fails=True)
+    expect("another data set?" in text and not of_kind(lines, "step"), f"a position beyond the data:\n{text}")
+
+
 def case_alone(run):
     device = [o if o != "synthetic:host" else "synthetic:device" for o in SYNTHETIC]
     lines, _ = run(2, *device, "--sync", "off", "--steps", 4)

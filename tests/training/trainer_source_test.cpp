@@ -29,13 +29,18 @@ Options few_images(DataKind kind, bool channels_last) {
   return options;
 }
 
+DatasetPtr dataset_of(const Options& options) {
+  return std::make_shared<kolo::data::SyntheticJpegs>(
+      kolo::data::SyntheticJpegOptions{.size = options.synthetic_images, .classes = options.classes});
+}
+
 // Bytes of a decoder are rounded, and nothing else differs.
 double tolerance(DataKind kind) { return kind == DataKind::synthetic_jpeg ? 0.5005 / 255 / 0.224 : 0; }
 
 void expect_the_hosts_images(Context& context, const Options& options) {
   const c10::Device device = TorchDevice::at(0);
-  const auto there = make_source(context, options, Part::train, device);
-  const auto here = make_source(context, options, Part::train, at::kCPU);
+  const auto there = make_source(context, options, Part::train, device, dataset_of(options));
+  const auto here = make_source(context, options, Part::train, at::kCPU, dataset_of(options));
   there->begin(0, 0);
   here->begin(0, 0);
   Batch found, wanted;
@@ -78,8 +83,8 @@ TEST(Source, HasTheHostsImagesOnADevice) {
 TEST(LoaderSource, HasBytesForADevice) {
   for (const bool channels_last : {true, false}) {
     const Options options = few_images(DataKind::synthetic_jpeg, channels_last);
-    const auto on_host = make_loader_source(options, {}, Part::train, at::kCPU);
-    const auto for_device = make_loader_source(options, {}, Part::train, TorchDevice::at(0));
+    const auto on_host = make_loader_source(dataset_of(options), options, {}, Part::train, at::kCPU);
+    const auto for_device = make_loader_source(dataset_of(options), options, {}, Part::train, TorchDevice::at(0));
     on_host->begin(0, 0);
     for_device->begin(0, 0);
     Batch floats, bytes;

@@ -1,0 +1,25 @@
+#pragma once
+// The data sets of a run, equal on all ranks.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kolo/context.h"
+#include "kolo/data/dataset.h"
+#include "options.h"
+
+namespace imagenet {
+
+using DatasetPtr = std::shared_ptr<const kolo::data::Dataset>;
+
+struct Datasets {
+  DatasetPtr train, validation;    // null: made-up tensors, or no val/
+  std::vector<std::string> notes;  // what the listings of folders leave out
+};
+
+// Validation images have the class names of the training images. Throws kolo::UsageError if a data set cannot be
+// opened on some rank, and kolo::MismatchError, with the first difference, if data sets differ between ranks: the same
+// on all ranks. Collective.
+[[nodiscard]] Datasets open_datasets(kolo::Context& context, const Options& options);
+
+}  // namespace imagenet
