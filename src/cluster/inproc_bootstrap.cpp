@@ -1,4 +1,4 @@
-#include "cluster/host_name.h"
+#include "base/host_name.h"
 #include "cluster/inproc_gather.h"
 #include "cluster/limits.h"
 #include "cluster/make.h"
@@ -13,7 +13,7 @@ class InprocBootstrap final : public Bootstrap {
  public:
   InprocBootstrap(std::shared_ptr<Gather> gather, Place here)
       : gather_(std::move(gather)), placement_(here.placement), local_ranks_(std::move(here.local_ranks)) {
-    placement_.host = host_name();
+    placement_.host = base::host_name();
     const base::CpuLimits limits = base::cpu_limits();  // of all ranks
     set_cores(placement_, {&limits, 1}, limits);
   }

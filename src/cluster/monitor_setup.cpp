@@ -6,8 +6,8 @@
 #include <sstream>
 
 #include "base/hash.h"
+#include "base/host_name.h"
 #include "cluster/host_address.h"
-#include "cluster/host_name.h"
 
 namespace kolo::cluster {
 namespace {
@@ -23,7 +23,7 @@ struct Card {
 
 std::string make_card(const std::string& interface) {
   return random_token() + ' ' + std::to_string(getpid()) + ' ' + print(allowed_addresses(interface)) + ' ' +
-         std::to_string(base::hash64(host_key())) + ' ' + host_name();
+         std::to_string(base::hash64(base::host_key())) + ' ' + base::host_name();
 }
 
 Card parse_card(const std::string& text) {

@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "base/environment.h"
+#include "base/host_name.h"
 #include "base/naps.h"
 #include "cluster/creation_notice.h"
 #include "cluster/doubling_gather.h"
-#include "cluster/host_name.h"
 #include "cluster/launcher.h"
 #include "cluster/limits.h"
 #include "cluster/make.h"
@@ -95,7 +95,7 @@ class MpiBootstrap final : public Bootstrap {
     if (handle == nullptr) check_world_size(comm_.size(), base::get_environment);
     Place here = place_process(comm_.rank(), allgather(process_text()));
     placement_ = std::move(here.placement);
-    placement_.host = host_name();
+    placement_.host = base::host_name();
     if (handle != nullptr) placement_.device = number_on_host(base::get_environment).value_or(placement_.device);
     local_ranks_ = std::move(here.local_ranks);
   }

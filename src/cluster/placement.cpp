@@ -4,7 +4,7 @@
 
 #include "base/environment.h"
 #include "base/fields.h"
-#include "cluster/host_name.h"
+#include "base/host_name.h"
 
 namespace kolo::cluster {
 
@@ -32,7 +32,7 @@ Place place(Rank rank, std::span<const std::string> host_keys) {
 std::string process_text() {
   const base::CpuLimits limits = base::cpu_limits();
   return base::join_fields(
-      {host_key(), base::cpus_text(limits.cpus), limits.quota ? std::to_string(*limits.quota) : ""});
+      {base::host_key(), base::cpus_text(limits.cpus), limits.quota ? std::to_string(*limits.quota) : ""});
 }
 
 Place place_process(Rank rank, std::span<const std::string> texts) {

@@ -1,4 +1,4 @@
-#include "cluster/host_name.h"
+#include "base/host_name.h"
 #include "cluster/make.h"
 #include "cluster/placement.h"
 
@@ -8,7 +8,7 @@ namespace {
 class SingleBootstrap final : public Bootstrap {
  public:
   SingleBootstrap() {
-    placement_.host = host_name();
+    placement_.host = base::host_name();
     const base::CpuLimits limits = base::cpu_limits();
     set_cores(placement_, {&limits, 1}, limits);
   }

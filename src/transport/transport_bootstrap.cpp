@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/deadline.h"
+#include "base/host_name.h"
 #include "cluster/doubling_gather.h"
-#include "cluster/host_name.h"
 #include "cluster/placement.h"
 #include "kolo/error.h"
 
@@ -32,7 +32,7 @@ class TransportBootstrap final : public cluster::Bootstrap {
     set_while_waiting(parts_.while_waiting);
     cluster::Place here = cluster::place_process(parts_.transport->rank(), allgather(cluster::process_text()));
     placement_ = std::move(here.placement);
-    placement_.host = cluster::host_name();
+    placement_.host = base::host_name();
     placement_.device = parts_.device;
     local_ranks_ = std::move(here.local_ranks);
   }

@@ -9,8 +9,8 @@
 
 #include "base/cores.h"
 #include "base/environment.h"
+#include "base/host_name.h"
 #include "cluster/abstract_name.h"
-#include "cluster/host_name.h"
 #include "cluster/launcher.h"
 #include "cluster/make.h"
 #include "cluster/placement.h"
@@ -70,7 +70,7 @@ std::string key_of_child(int namespaces) {
     if (namespaces != 0 && unshare(namespaces) != 0) _exit(1);
     const pid_t grandchild = fork();  // the first that is in the new namespace of processes
     if (grandchild == 0) {
-      const std::string key = host_key();
+      const std::string key = base::host_key();
       _exit(write(ends[1], key.data(), key.size()) == static_cast<ssize_t>(key.size()) ? 0 : 1);
     }
     waitpid(grandchild, nullptr, 0);
@@ -85,10 +85,10 @@ std::string key_of_child(int namespaces) {
 }
 
 TEST(HostName, ProcessesThatDoNotKnowEachOthersNumbersAreOnOtherHosts) {
-  EXPECT_EQ(key_of_child(0), host_key());
+  EXPECT_EQ(key_of_child(0), base::host_key());
   const std::string apart = key_of_child(CLONE_NEWPID);
   if (apart.empty()) GTEST_SKIP() << "no right to namespaces here";
-  EXPECT_NE(apart, host_key());
+  EXPECT_NE(apart, base::host_key());
 }
 
 TEST(Launcher, RefusesAWorldOfAnotherSizeThanPromised) {

@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-namespace kolo::cluster {
+namespace kolo::base {
 
 // This machine's name, for people.
 [[nodiscard]] std::string host_name();
@@ -10,4 +10,4 @@ namespace kolo::cluster {
 // process numbers of their own are hosts of their own.
 [[nodiscard]] std::string host_key();
 
-}  // namespace kolo::cluster
+}  // namespace kolo::base

@@ -1,4 +1,4 @@
-#include "cluster/host_name.h"
+#include "base/host_name.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -6,7 +6,7 @@
 #include <array>
 #include <fstream>
 
-namespace kolo::cluster {
+namespace kolo::base {
 namespace {
 
 // By which the kernel tells namespaces of a kind apart.
@@ -30,4 +30,4 @@ std::string host_key() {
   return host_name() + '|' + boot_id + '|' + number_of_namespace("net") + '|' + number_of_namespace("pid");
 }
 
-}  // namespace kolo::cluster
+}  // namespace kolo::base
