@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "kolo/json_text.h"
 #include "recipe.h"
 
 namespace imagenet {
@@ -42,7 +43,7 @@ std::string terms_of(const Options& o) {
     std::ranges::replace(option, '_', '-');
     terms[option] = value;
   }
-  return terms.dump();
+  return kolo::json_text(terms);
 }
 
 std::string disagreement_of(const std::vector<std::string>& terms) {
@@ -52,8 +53,8 @@ std::string disagreement_of(const std::vector<std::string>& terms) {
     const json other = json::parse(terms[rank]);
     for (const auto& [option, value] : first.items()) {
       if (other.at(option) == value) continue;
-      return "all ranks need the same options, but --" + option + " is " + value.dump() + " on rank 0 and " +
-             other.at(option).dump() + " on rank " + std::to_string(rank);
+      return "all ranks need the same options, but --" + option + " is " + kolo::json_text(value) + " on rank 0 and " +
+             kolo::json_text(other.at(option)) + " on rank " + std::to_string(rank);
     }
   }
   return "";

@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "kolo/error.h"
+#include "kolo/json_text.h"
 
 namespace kolo::checkpoint {
 namespace {
@@ -101,12 +102,15 @@ Manifest describe_folder(const fs::path& folder, const CheckpointInfo& info) {
 
 std::string to_json(const Manifest& manifest) {
   try {
-    json document = body_of(manifest);
-    document["checksum"] = to_hex(base::hash64(document.dump()));
-    return document.dump(2) + "\n";
+    // Names are read back and compared, so they are written exactly or not at all.
+    for (const auto& [name, value] : manifest.info.metadata) (void)json(name).dump();
+    for (const Manifest::File& file : manifest.files) (void)json(file.name).dump();
   } catch (const json::exception& error) {
-    throw UsageError(std::string("a checkpoint's metadata and file names must be UTF-8: ") + error.what());
+    throw UsageError(std::string("names of a checkpoint's metadata and files must be UTF-8: ") + error.what());
   }
+  json document = body_of(manifest);
+  document["checksum"] = to_hex(base::hash64(json_text(document)));
+  return json_text(document, 2) + "\n";
 }
 
 Manifest parse_manifest(std::string_view text, const std::string& name) {

@@ -4,6 +4,7 @@
 #include "file_io.h"
 #include "kolo/checkpoint.h"
 #include "kolo/error.h"
+#include "kolo/json_text.h"
 #include "safetensors_format.h"
 
 namespace kolo::checkpoint {
@@ -30,13 +31,24 @@ void check(const TensorView& tensor) {
   }
 }
 
+// Readers look names up, so they are written exactly or not at all.
+void require_utf8(const std::string& name) {
+  try {
+    (void)nlohmann::json(name).dump();
+  } catch (const nlohmann::json::exception& error) {
+    throw UsageError("the name of a tensor or of metadata is not UTF-8: " + std::string(error.what()));
+  }
+}
+
 std::string make_header(std::span<const TensorView> tensors, const Metadata& metadata) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty()) header[std::string(kMetadataKey)] = metadata;
+  for (const auto& [name, value] : metadata) require_utf8(name);
   std::set<std::string_view> names;
   std::uint64_t offset = 0;
   for (const TensorView& tensor : tensors) {
     check(tensor);
+    require_utf8(tensor.name);
     if (!names.insert(tensor.name).second) throw UsageError("two tensors are called '" + tensor.name + "'");
     const std::uint64_t end = offset + tensor.bytes.size();
     nlohmann::ordered_json entry = {{"dtype", format_name(tensor.dtype)}, {"shape", tensor.shape}};
@@ -45,11 +57,7 @@ std::string make_header(std::span<const TensorView> tensors, const Metadata& met
     header.get_ref<nlohmann::ordered_json::object_t&>().push_back({tensor.name, std::move(entry)});
     offset = end;
   }
-  try {
-    return header.dump();
-  } catch (const nlohmann::json::exception& error) {
-    throw UsageError(std::string("a tensor's name or metadata is not UTF-8: ") + error.what());
-  }
+  return json_text(header);
 }
 
 }  // namespace

@@ -89,6 +89,19 @@ TEST(Safetensors, WriterRefusesWhatReadersWould) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << "a refused write leaves nothing behind";
 }
 
+TEST(Safetensors, MetadataThatIsNotUtf8IsReadBackWithReplacedBytes) {
+  const test::TemporaryFolder folder;
+  const auto content = numbers(8);
+  const std::vector<TensorView> tensors{{"a", DType::f32, {2}, content}};
+  write_safetensors(folder.path() / "f", tensors, {{"data", "d\xe9/x"}});
+  EXPECT_EQ(SafetensorsFile(folder.path() / "f").metadata().at("data"), "d\xef\xbf\xbd/x");
+  EXPECT_THAT(
+      [&] {
+        write_safetensors(folder.path() / "bad", tensors, {{"\xe9", "x"}});
+      },
+      ThrowsMessage<UsageError>(HasSubstr("UTF-8")));
+}
+
 TEST(Safetensors, EveryTruncationIsRefused) {
   const test::TemporaryFolder folder;
   const auto content = numbers(24);
