@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -75,6 +76,8 @@ struct Checkpoint {
   CheckpointInfo info;
 };
 
+class DirectoryLock;
+
 struct CheckpointOptions {
   int keep = 3;  // complete checkpoints kept by save(); 0: all
 };
@@ -84,15 +87,25 @@ struct CheckpointOptions {
 //       manifest.json            written last, inside the temporary folder
 //       model.safetensors ...
 //     .tmp-4711-1/               a save that did not finish: ignored, and removed by the next save
+//     lock.json                  host, process and start time of the process that may write
 //
-// One process writes at a time (rank 0); any number may read.
+// One process writes at a time (rank 0); any number may read. The lock of a process that has ended is taken over; that
+// of a process on another host after 60 seconds without its heartbeat.
 class CheckpointDirectory {
  public:
   explicit CheckpointDirectory(std::filesystem::path root, CheckpointOptions options = {});
+  CheckpointDirectory(CheckpointDirectory&& other) noexcept;
+  CheckpointDirectory& operator=(CheckpointDirectory&& other) noexcept;
+  ~CheckpointDirectory();  // unlocks
+
+  // Creates the directory and reserves it for this object, until its end. Returns a sentence for the user if the lock
+  // was taken over, else "". UsageError naming the owner, if another job writes into the directory.
+  std::string lock();
 
   // Makes a temporary folder, has `write` put files into it, flushes them to disk, adds the manifest and renames the
   // folder: committed at once. Throws what `write` throws, with nothing changed. A checkpoint of the same step is
-  // replaced. Returns the folder.
+  // replaced. Returns the folder. Locks the directory for the time of the call, unless lock() has done so. BackendError
+  // if another process has taken the lock over meanwhile.
   std::filesystem::path save(const CheckpointInfo& info,
                              const std::function<void(const std::filesystem::path& folder)>& write);
 
@@ -109,6 +122,7 @@ class CheckpointDirectory {
  private:
   std::filesystem::path root_;
   CheckpointOptions options_;
+  std::unique_ptr<DirectoryLock> lock_;
 };
 
 }  // namespace checkpoint

@@ -1,4 +1,4 @@
-// The order of events in save(), and what a crash leaves:
+// The order of events in save(), and what a crash leaves. A lock.json of a process that has crashed is taken over.
 //
 //   .tmp-P-N/ made, files written, each flushed   a .tmp folder: ignored, removed by the next save
 //   manifest.json written and flushed             the same
@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "directory_lock.h"
 #include "file_io.h"
 #include "kolo/checkpoint.h"
 #include "kolo/error.h"
@@ -49,6 +50,12 @@ std::vector<fs::path> entries(const fs::path& root, std::string_view prefix) {
   }
   std::sort(paths.begin(), paths.end());
   return paths;
+}
+
+void create_folder(const fs::path& root) {
+  std::error_code error;
+  fs::create_directories(root, error);
+  if (error) throw BackendError("cannot create " + root.string() + ": " + error.message());
 }
 
 void remove_folder(const fs::path& folder) {
@@ -134,20 +141,33 @@ CheckpointDirectory::CheckpointDirectory(fs::path root, CheckpointOptions option
   if (options_.keep < 0) throw UsageError("the number of checkpoints to keep cannot be negative");
 }
 
+CheckpointDirectory::CheckpointDirectory(CheckpointDirectory&& other) noexcept = default;
+CheckpointDirectory& CheckpointDirectory::operator=(CheckpointDirectory&& other) noexcept = default;
+CheckpointDirectory::~CheckpointDirectory() = default;
+
+std::string CheckpointDirectory::lock() {
+  create_folder(root_);
+  if (!lock_) lock_ = std::make_unique<DirectoryLock>(root_);
+  return lock_->notice();
+}
+
 fs::path CheckpointDirectory::save(const CheckpointInfo& info, const std::function<void(const fs::path&)>& write) {
   if (info.step < 0) throw UsageError("a checkpoint's step cannot be negative");
-  std::error_code error;
-  fs::create_directories(root_, error);
-  if (error) throw BackendError("cannot create " + root_.string() + ": " + error.message());
+  create_folder(root_);
+  std::optional<DirectoryLock> lock_of_this_call;
+  DirectoryLock& lock = lock_ ? *lock_ : lock_of_this_call.emplace(root_);
+  lock.require_held();
   for (const fs::path& leftover : entries(root_, kTemporaryPrefix)) remove_folder(leftover);
 
   const fs::path temporary = make_temporary_folder(root_, kTemporaryPrefix);
   fs::path target = root_ / folder_name(info.step);
   try {
     fill(temporary, info, write);
+    lock.require_held();
     move_into_place(temporary, target);
   } catch (...) {
-    fs::remove_all(temporary, error);
+    std::error_code ignored;
+    fs::remove_all(temporary, ignored);
     throw;
   }
   if (options_.keep > 0) {

@@ -23,6 +23,8 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void append(std::span<const std::byte> bytes);
+  // Of the temporary file.
+  [[nodiscard]] int descriptor() const noexcept { return fd_.get(); }
   // fsync, rename, fsync of the folder.
   void commit();
 
