@@ -69,6 +69,7 @@ struct CheckpointInfo {
   std::int64_t step = 0;   // optimizer steps done
   std::int64_t epoch = 0;  // epochs completed
   Metadata metadata;       // anything else, e.g. architecture, world size, seed
+  bool finite = true;      // false: a weight is NaN or infinite
 };
 
 struct Checkpoint {
@@ -79,7 +80,8 @@ struct Checkpoint {
 class DirectoryLock;
 
 struct CheckpointOptions {
-  int keep = 3;  // complete checkpoints kept by save(); 0: all
+  // Complete checkpoints kept by save(); 0: all. The newest with CheckpointInfo::finite is kept in any case.
+  int keep = 3;
 };
 
 //   root/
@@ -118,6 +120,10 @@ class CheckpointDirectory {
 
   // Reads every file. BackendError says what is wrong.
   static Checkpoint verify(const std::filesystem::path& folder);
+
+  // "lr: 0.1 in the checkpoint, 0.2 in this run" for each value of `settings` that `saved` has otherwise. Names that
+  // only one of them has are left out.
+  static std::vector<std::string> differences(const Metadata& saved, const Metadata& settings);
 
  private:
   std::filesystem::path root_;

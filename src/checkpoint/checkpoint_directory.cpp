@@ -92,6 +92,16 @@ void fill(const fs::path& folder, const CheckpointInfo& info, const std::functio
   write_file(folder / kManifestName, to_json(manifest));  // flushes the folder, too
 }
 
+// Folders to remove: all but the newest `keep` and, if `keep_finite`, but the newest with finite weights.
+std::vector<fs::path> surplus(const std::vector<Checkpoint>& by_step, int keep, bool keep_finite) {
+  const auto finite = std::find_if(by_step.rbegin(), by_step.rend(), [](const Checkpoint& c) { return c.info.finite; });
+  std::vector<fs::path> folders;
+  for (auto one = by_step.rbegin(); one != by_step.rend(); ++one) {
+    if (one - by_step.rbegin() >= keep && !(keep_finite && one == finite)) folders.push_back(one->folder);
+  }
+  return folders;
+}
+
 constexpr int kListings = 100;  // a writer that is faster than we are so often does nothing but checkpoints
 
 // Which folder a name stands for.
@@ -173,10 +183,19 @@ fs::path CheckpointDirectory::save(const CheckpointInfo& info, const std::functi
   if (options_.keep > 0) {
     std::vector<Checkpoint> others = list();
     std::erase_if(others, [&](const Checkpoint& one) { return one.folder == target; });
-    const auto surplus = static_cast<std::ptrdiff_t>(others.size()) - (options_.keep - 1);
-    for (std::ptrdiff_t i = 0; i < surplus; ++i) retire(others[static_cast<std::size_t>(i)].folder);
+    for (const fs::path& folder : surplus(others, options_.keep - 1, !info.finite)) retire(folder);
   }
   return target;
+}
+
+std::vector<std::string> CheckpointDirectory::differences(const Metadata& saved, const Metadata& settings) {
+  std::vector<std::string> lines;
+  for (const auto& [name, value] : settings) {
+    const auto before = saved.find(name);
+    if (before == saved.end() || before->second == value) continue;
+    lines.push_back(name + ": " + before->second + " in the checkpoint, " + value + " in this run");
+  }
+  return lines;
 }
 
 std::vector<Checkpoint> CheckpointDirectory::list() const {

@@ -39,12 +39,14 @@ json body_of(const Manifest& manifest) {
   for (const Manifest::File& file : manifest.files) {
     files.push_back({{"name", file.name}, {"size", file.size}, {"xxh3", to_hex(file.checksum)}});
   }
-  return {{"format", kFormat},
-          {"version", kVersion},
-          {"step", manifest.info.step},
-          {"epoch", manifest.info.epoch},
-          {"metadata", manifest.info.metadata},
-          {"files", std::move(files)}};
+  json body = {{"format", kFormat},
+               {"version", kVersion},
+               {"step", manifest.info.step},
+               {"epoch", manifest.info.epoch},
+               {"metadata", manifest.info.metadata},
+               {"files", std::move(files)}};
+  if (!manifest.info.finite) body["finite"] = false;
+  return body;
 }
 
 // Deeper than any manifest: the library's own functions recurse.
@@ -75,6 +77,7 @@ Manifest parse(json document) {
   manifest.info.step = document.at("step").get<std::int64_t>();
   manifest.info.epoch = document.at("epoch").get<std::int64_t>();
   manifest.info.metadata = document.at("metadata").get<Metadata>();
+  manifest.info.finite = !document.contains("finite");
   for (const json& entry : document.at("files")) {
     manifest.files.push_back({entry.at("name").get<std::string>(), entry.at("size").get<std::uint64_t>(),
                               from_hex(entry.at("xxh3").get<std::string>())});

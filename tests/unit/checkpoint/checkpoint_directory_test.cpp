@@ -94,6 +94,45 @@ TEST(CheckpointDirectory, KeepsTheLastFew) {
   EXPECT_EQ(entries(folder.path()), 2U);
 }
 
+std::vector<std::int64_t> steps_of(const CheckpointDirectory& directory) {
+  std::vector<std::int64_t> steps;
+  for (const Checkpoint& one : directory.list()) steps.push_back(one.info.step);
+  return steps;
+}
+
+TEST(CheckpointDirectory, NewestFiniteCheckpointIsNeverPruned) {
+  const test::TemporaryFolder folder;
+  CheckpointDirectory directory(folder.path(), {2});
+  const auto save_one = [&](std::int64_t step, bool finite) {
+    directory.save({step, 0, {}, finite}, [](const fs::path& path) { write_file(path / "a", std::string_view("x")); });
+  };
+  save_one(10, true);
+  save_one(20, true);
+  for (const std::int64_t step : {30, 40, 50, 60}) save_one(step, false);
+  EXPECT_THAT(steps_of(directory), ::testing::ElementsAre(20, 50, 60));
+  EXPECT_TRUE(directory.list()[0].info.finite);
+  EXPECT_FALSE(directory.latest()->info.finite);
+  save_one(70, true);
+  EXPECT_THAT(steps_of(directory), ::testing::ElementsAre(60, 70)) << "the newest finite one is another now";
+}
+
+TEST(CheckpointDirectory, KeepOneKeepsTheNewestFiniteToo) {
+  const test::TemporaryFolder folder;
+  CheckpointDirectory directory(folder.path(), {1});
+  const auto write = [](const fs::path& path) { write_file(path / "a", std::string_view("x")); };
+  directory.save({1, 0, {}, true}, write);
+  directory.save({2, 0, {}, false}, write);
+  directory.save({3, 0, {}, false}, write);
+  EXPECT_THAT(steps_of(directory), ::testing::ElementsAre(1, 3));
+}
+
+TEST(CheckpointDirectory, DifferencesNameBothValues) {
+  const Metadata saved = {{"epochs", "90"}, {"lr", "0.1"}, {"seed", "1"}};
+  EXPECT_THAT(CheckpointDirectory::differences(saved, {{"epochs", "30"}, {"lr", "0.1"}, {"momentum", "0.9"}}),
+              ::testing::ElementsAre("epochs: 90 in the checkpoint, 30 in this run"));
+  EXPECT_THAT(CheckpointDirectory::differences(saved, saved), ::testing::IsEmpty());
+}
+
 // Of readers whose listing is always old; how often they found nothing, or passed something over.
 std::size_t count_disappointments(const fs::path& root, const std::atomic<bool>& done) {
   const CheckpointDirectory reader(root, {1});

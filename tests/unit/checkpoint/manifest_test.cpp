@@ -32,6 +32,26 @@ TEST(Manifest, NamesNothingOutsideItsFolder) {
   }
 }
 
+TEST(Manifest, MetadataThatIsNotUtf8IsReadBackWithReplacedBytes) {
+  Manifest manifest = with_file("model.safetensors");
+  manifest.info.metadata["data"] = "d\xe9/x";
+  EXPECT_EQ(parse_manifest(to_json(manifest), "m").info.metadata.at("data"), "d\xef\xbf\xbd/x");
+}
+
+TEST(Manifest, NamesThatAreNotUtf8AreRefused) {
+  EXPECT_THAT([] { (void)to_json(with_file("m\xe9")); }, ThrowsMessage<UsageError>(HasSubstr("must be UTF-8")));
+  Manifest manifest = with_file("model.safetensors");
+  manifest.info.metadata["\xe9"] = "x";
+  EXPECT_THAT([&] { (void)to_json(manifest); }, ThrowsMessage<UsageError>(HasSubstr("must be UTF-8")));
+}
+
+TEST(Manifest, NonFiniteWeightsAreReadBack) {
+  Manifest manifest = with_file("model.safetensors");
+  EXPECT_TRUE(parse_manifest(to_json(manifest), "m").info.finite);
+  manifest.info.finite = false;
+  EXPECT_FALSE(parse_manifest(to_json(manifest), "m").info.finite);
+}
+
 TEST(Manifest, NestedAsDeepAsAStackIsLong) {
   constexpr std::size_t kDeep = 200'000;
   const std::string text = "{\"metadata\":" + std::string(kDeep, '[') + std::string(kDeep, ']') + "}";
