@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "kolo/error.h"
 #include "process.h"
 #include "recipe.h"
 
@@ -27,8 +26,23 @@ using json = nlohmann::ordered_json;
 Reporter::Reporter(bool active, const std::string& path, bool append)
     : active_(active), terminal_(active && stdout_is_terminal()) {
   if (!active || path.empty()) return;
-  json_.open(path, append ? std::ios::app : std::ios::trunc);
-  if (!json_) throw kolo::UsageError("--json: '" + path + "' cannot be written");
+  json_path_ = path;
+  json_ = std::make_unique<JsonLines>(path, append);
+}
+
+void Reporter::write(const json& line) {
+  if (!json_) return;
+  const std::string reason = json_->write(line);
+  if (!reason.empty()) ++lines_missing_;
+  if (!reason.empty() && !write_failed_) {
+    note("warning: --json: '" + json_path_ + "' cannot be written: " + reason +
+         ". Training goes on; lines are missing from now on");
+  }
+  if (reason.empty() && write_failed_) {
+    note("warning: --json: '" + json_path_ + "' can be written again; " + std::to_string(lines_missing_) +
+         " lines are missing");
+  }
+  write_failed_ = !reason.empty();
 }
 
 void Reporter::header(const Options& o, const kolo::Placement& placement, const std::string& torch_version) {
@@ -55,7 +69,7 @@ void Reporter::header(const Options& o, const kolo::Placement& placement, const 
                      {"workers", o.workers},
                      {"versions", {{"kolo", KOLO_VERSION}, {"torch", torch_version}}},
                      {"recipe", recipe_of(o)}};
-  if (json_.is_open()) json_ << line.dump() << std::endl;
+  write(line);
   note(format(
       "%s, %d rank%s on %d host%s, device %s, amp %s, batch %d a rank, %d px, %d classes, %d + %d threads a rank",
       o.arch.c_str(), placement.size, placement.size == 1 ? "" : "s", placement.cross_size,
@@ -100,7 +114,7 @@ void Reporter::step(const StepRecord& r) {
   shown_loss_ = last_.step_ms == 0 ? r.loss : 0.9 * shown_loss_ + 0.1 * r.loss;
   last_ = r;
   fresh_ = true;
-  if (!json_.is_open()) return;
+  if (!json_) return;
   const json line = {{"kind", "step"},
                      {"step", r.step},
                      {"epoch", r.epoch},
@@ -114,7 +128,7 @@ void Reporter::step(const StepRecord& r) {
                      {"lr", r.lr},
                      {"page_faults", r.page_faults},
                      {"loss_scale", r.loss_scale > 0 ? json(r.loss_scale) : json()}};
-  json_ << line.dump() << '\n';
+  write(line);
 }
 
 void Reporter::epoch(const EpochRecord& r, std::int64_t epochs) {
@@ -127,7 +141,7 @@ void Reporter::epoch(const EpochRecord& r, std::int64_t epochs) {
   line["images"] = r.images;
   line["seconds"] = r.seconds;
   line["images_per_s"] = r.seconds > 0 ? static_cast<double>(r.images) / r.seconds : 0.0;
-  if (json_.is_open()) json_ << line.dump() << std::endl;
+  write(line);
   std::string text = format("epoch %lld/%lld %s: train loss %.4f, top-1 %.2f %%, %lld images in %.1f s (%.1f images/s)",
                             static_cast<long long>(r.epoch + 1), static_cast<long long>(epochs),
                             r.whole ? "done" : "not finished (--steps)", r.train_loss, 100 * r.train_top1,
@@ -141,11 +155,13 @@ void Reporter::epoch(const EpochRecord& r, std::int64_t epochs) {
 }
 
 void Reporter::counters(const kolo::CounterSnapshot& counters) {
-  if (!active_ || !json_.is_open()) return;
+  if (!active_ || !json_) return;
   json line = {{"kind", "counters"}};
   for (const auto& [name, value] : counters) line[name] = value;
-  json_ << line.dump() << std::endl;
-  if (!json_) throw kolo::BackendError("--json: the file could not be written, is the disk full?");
+  write(line);
+  if (lines_missing_ > 0) {
+    note("warning: --json: " + std::to_string(lines_missing_) + " lines are missing in '" + json_path_ + "'");
+  }
 }
 
 void Reporter::note(const std::string& line) {

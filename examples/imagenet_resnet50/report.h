@@ -2,9 +2,10 @@
 // What the trainer says: JSON lines into a file (docs/formats.md) and progress on stdout. Only rank 0 speaks.
 #include <chrono>
 #include <cstdint>
-#include <fstream>
+#include <memory>
 #include <string>
 
+#include "json_lines.h"
 #include "kolo/counters.h"
 #include "kolo/types.h"
 #include "options.h"
@@ -42,7 +43,7 @@ struct EpochRecord {
 class Reporter {
  public:
   // An inactive reporter (ranks other than 0) ignores everything. Throws kolo::UsageError when `json` cannot be opened.
-  // `append`: behind the lines that are there, for a run that goes on.
+  // `append`: behind the complete lines that are there, for a run that goes on.
   Reporter(bool active, const std::string& json, bool append);
   void header(const Options& options, const kolo::Placement& placement, const std::string& torch_version);
   // Where the bar stands; cheap enough for every step.
@@ -54,10 +55,15 @@ class Reporter {
 
  private:
   void draw();
+  // Warns if the line cannot be written.
+  void write(const nlohmann::ordered_json& line);
 
   bool active_;
   bool terminal_;
-  std::ofstream json_;
+  std::string json_path_;
+  std::unique_ptr<JsonLines> json_;  // null: none is written
+  std::int64_t lines_missing_ = 0;
+  bool write_failed_ = false;  // of the last line
   bool bar_drawn_ = false;
   std::chrono::steady_clock::time_point last_drawn_{};
   std::string where_;
