@@ -1,5 +1,7 @@
 #include "recipe.h"
 
+#include "kolo/json_text.h"
+
 namespace imagenet {
 
 const char* name_of(Amp amp) noexcept {
@@ -35,6 +37,20 @@ nlohmann::ordered_json recipe_of(const Options& o) {
           {"zero_init_residual", o.zero_init_residual},
           {"optimizer", o.optimizer == OptimizerKind::fused ? "fused" : "torch"},
           {"seed", o.seed}};
+}
+
+std::map<std::string, std::string> settings_of(const Options& o, int ranks) {
+  nlohmann::ordered_json all = recipe_of(o);
+  all["global_batch"] = std::int64_t{o.batch} * ranks;
+  all["image_size"] = o.image_size;
+  all["classes"] = o.classes;
+  all["amp"] = name_of(o.amp);
+  if (o.data_kind != DataKind::folder) all["synthetic_images"] = o.synthetic_images;
+  std::map<std::string, std::string> settings;
+  for (const auto& [name, value] : all.items()) {
+    settings[name] = value.is_string() ? value.get<std::string>() : kolo::json_text(value);
+  }
+  return settings;
 }
 
 }  // namespace imagenet

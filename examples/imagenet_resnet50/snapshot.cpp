@@ -20,6 +20,7 @@
 #include "kolo/error.h"
 #include "optimizer.h"
 #include "ranks.h"
+#include "recipe.h"
 
 namespace imagenet {
 namespace {
@@ -174,6 +175,27 @@ void refuse_others_checkpoints(const std::filesystem::path& folder, const std::s
                          folder.string() + ", or name another folder");
 }
 
+// What the user should know of the checkpoint that this run goes on from.
+std::vector<std::string> warnings_of(const checkpoint::Checkpoint& found, const Options& options, int ranks,
+                                     const std::vector<std::string>& passed_over) {
+  std::vector<std::string> warnings;
+  for (const auto& line : passed_over) warnings.push_back("passed over, damaged: " + line);
+  std::string text;
+  for (const auto& line :
+       checkpoint::CheckpointDirectory::differences(found.info.metadata, settings_of(options, ranks))) {
+    text += (text.empty() ? "" : "; ") + line;
+  }
+  if (!text.empty()) warnings.push_back("settings differ, those of this run are used: " + text);
+  if (found.info.finite) return warnings;
+  text = "weights of " + found.folder.string() + " are not finite";
+  for (const auto& one : checkpoint::CheckpointDirectory(found.folder.parent_path()).list()) {
+    if (one.info.finite)
+      text = "weights of " + found.folder.string() + " are not finite; those of " + one.folder.string() + " are";
+  }
+  warnings.push_back(text);
+  return warnings;
+}
+
 }  // namespace
 
 NamedState state_of(const torch::nn::Module& model) {
@@ -187,7 +209,9 @@ NamedState state_of(const torch::nn::Module& model) {
   return state;
 }
 
-void prepare_checkpoint_dir(kolo::Context& context, const Options& options) {
+std::unique_ptr<checkpoint::CheckpointDirectory> prepare_checkpoint_dir(kolo::Context& context, const Options& options,
+                                                                        std::string& notice) {
+  std::unique_ptr<checkpoint::CheckpointDirectory> directory;
   from_rank_0(context, [&] {
     std::error_code error;
     std::filesystem::create_directories(options.checkpoint_dir, error);
@@ -196,28 +220,37 @@ void prepare_checkpoint_dir(kolo::Context& context, const Options& options) {
       throw kolo::UsageError("--checkpoint-dir: " + options.checkpoint_dir +
                              " cannot be created or written: " + error.message());
     }
+    directory = std::make_unique<checkpoint::CheckpointDirectory>(
+        options.checkpoint_dir, checkpoint::CheckpointOptions{.keep = options.keep_checkpoints});
+    try {
+      notice = directory->lock();
+    } catch (const kolo::Error& refusal) {
+      throw kolo::UsageError(std::string("--checkpoint-dir: ") + refusal.what());
+    }
     refuse_others_checkpoints(options.checkpoint_dir, options.resume);
     return std::string();
   });
+  return directory;
 }
 
-std::string save_snapshot(kolo::Context& context, const Options& options, const Position& position,
-                          const torch::nn::Module& model, torch::optim::Optimizer& optimizer) {
+std::string save_snapshot(kolo::Context& context, checkpoint::CheckpointDirectory* directory, const Options& options,
+                          const Position& position, const torch::nn::Module& model,
+                          torch::optim::Optimizer& optimizer) {
   const at::NoGradGuard no_grad;
   context.wait_for_devices();  // what the last steps have reduced is whole, or this throws
   const at::Tensor random = gather_random_states(context);
   return from_rank_0(context, [&] {
-    checkpoint::CheckpointDirectory directory(options.checkpoint_dir, {.keep = options.keep_checkpoints});
     checkpoint::CheckpointInfo info;
     info.step = position.step;
     info.epoch = position.epoch;
     const std::int64_t images = position.done_before + position.step_in_epoch * options.batch * context.size();
-    info.metadata = {{"arch", options.arch},
-                     {"seed", std::to_string(options.seed)},
-                     {"ranks", std::to_string(context.size())},
-                     {"batch", std::to_string(options.batch)},
-                     {"images_of_epoch_done", std::to_string(images)},
-                     {"images_with_other_batch", std::to_string(position.done_before)}};
+    info.finite = position.finite;
+    info.metadata = settings_of(options, context.size());
+    info.metadata["arch"] = options.arch;
+    info.metadata["ranks"] = std::to_string(context.size());
+    info.metadata["batch"] = std::to_string(options.batch);
+    info.metadata["images_of_epoch_done"] = std::to_string(images);
+    info.metadata["images_with_other_batch"] = std::to_string(position.done_before);
     if (position.scaler) {
       std::ostringstream scale;
       scale << std::hexfloat << position.scaler->scale;  // exactly
@@ -225,12 +258,12 @@ std::string save_snapshot(kolo::Context& context, const Options& options, const 
       info.metadata["loss_scale_good_steps"] = std::to_string(position.scaler->good_steps);
     }
     return directory
-        .save(info,
-              [&](const std::filesystem::path& folder) {
-                write_tensors(folder / "model.safetensors", state_of(model));
-                write_tensors(folder / "optimizer.safetensors", momentum_state(model, optimizer));
-                write_tensors(folder / "random.safetensors", {{"cpu_generator", random}});
-              })
+        ->save(info,
+               [&](const std::filesystem::path& folder) {
+                 write_tensors(folder / "model.safetensors", state_of(model));
+                 write_tensors(folder / "optimizer.safetensors", momentum_state(model, optimizer));
+                 write_tensors(folder / "random.safetensors", {{"cpu_generator", random}});
+               })
         .string();
   });
 }
@@ -241,7 +274,8 @@ Position load_snapshot(kolo::Context& context, const Options& options, torch::nn
   Position position;
   std::int64_t images = 0;  // of the epoch, done
   const std::filesystem::path folder = from_rank_0(context, [&] {
-    const auto found = find(options.resume, position.passed_over);
+    std::vector<std::string> passed_over;
+    const auto found = find(options.resume, passed_over);
     const auto expect = [&](const std::string& key, const std::string& here) {
       const auto it = found.info.metadata.find(key);
       if (it != found.info.metadata.end() && it->second == here) return;
@@ -256,6 +290,7 @@ Position load_snapshot(kolo::Context& context, const Options& options, torch::nn
     position.done_before = number_of(found.info.metadata, "images_with_other_batch", 0);
     position.old_global_batch = number_of(found.info.metadata, "batch") * number_of(found.info.metadata, "ranks");
     position.scaler = scaler_state(found.info.metadata);
+    position.warnings = warnings_of(found, options, context.size(), passed_over);
     return found.folder.string();
   });
   std::array<double, 7> numbers{};

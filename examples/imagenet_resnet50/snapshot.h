@@ -11,11 +11,13 @@
 #include <torch/optim/optimizer.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "kolo/checkpoint.h"
 #include "kolo/context.h"
 #include "kolo/torch/grad_scaler.h"
 #include "options.h"
@@ -36,16 +38,21 @@ struct Position {
   std::int64_t old_global_batch = 0;  // of the checkpoint
   std::int64_t step = 0;
   std::optional<kolo::GradScaler::State> scaler;  // the last that --amp fp16 has used
-  std::vector<std::string> passed_over;           // on rank 0: newer checkpoints that are damaged, and why
+  bool finite = true;                             // all weights and BatchNorm statistics
+  std::vector<std::string> warnings;              // of load_snapshot, on rank 0
 };
 
-// Creates options.checkpoint_dir on rank 0. Throws on all ranks when it cannot be created or written: better before
-// the first epoch than after it. Collective.
-void prepare_checkpoint_dir(kolo::Context& context, const Options& options);
+// Creates and locks options.checkpoint_dir on rank 0. Null on the other ranks. `notice`: on rank 0, for the user.
+// Throws on all ranks if the directory cannot be written, is in use by another job, or has another run's checkpoints.
+// Collective.
+std::unique_ptr<kolo::checkpoint::CheckpointDirectory> prepare_checkpoint_dir(kolo::Context& context,
+                                                                              const Options& options,
+                                                                              std::string& notice);
 
-// Rank 0 writes, all ranks return together, or throw together. Returns the folder. Collective.
-std::string save_snapshot(kolo::Context& context, const Options& options, const Position& position,
-                          const torch::nn::Module& model, torch::optim::Optimizer& optimizer);
+// Rank 0 writes into `directory`, all ranks return together, or throw together. Returns the folder. Collective.
+std::string save_snapshot(kolo::Context& context, kolo::checkpoint::CheckpointDirectory* directory,
+                          const Options& options, const Position& position, const torch::nn::Module& model,
+                          torch::optim::Optimizer& optimizer);
 
 // Rank 0 reads options.resume, and every rank gets the same state. Throws when it does not fit the model or the options
 // that results depend on. Collective.

@@ -59,9 +59,11 @@ Options with_choices_made(Options options, const kolo::Communicator& communicato
 
 class Trainer {
  public:
-  Trainer(kolo::Context& context, const Options& options)
+  // `directory`: of checkpoints, on rank 0.
+  Trainer(kolo::Context& context, const Options& options, kolo::checkpoint::CheckpointDirectory* directory)
       : context_(context),
         options_(options),
+        directory_(directory),
         reporter_(context.rank() == 0, options.check ? "" : options.json, !options.resume.empty()),
         compute_(make_compute(context, options)),
         data_(open_datasets(context, options)),
@@ -76,8 +78,10 @@ class Trainer {
     make_model();
   }
 
-  void run() {
+  // `notice`: for the user, on rank 0.
+  void run(const std::string& notice) {
     reporter_.header(options_, context_.placement(), TORCH_VERSION);
+    if (!notice.empty()) reporter_.note("warning: " + notice);
     warn_about_binding();
     for (const auto& line : data_.notes) reporter_.note(line);
     if (!options_.resume.empty()) say_where_it_goes_on();
@@ -95,7 +99,7 @@ class Trainer {
       if (options_.sync) average_statistics(context_, *model_);
       if (!options_.checkpoint_dir.empty()) {
         if (scaler_) position_.scaler = scaler_->state();
-        reporter_.note("checkpoint: " + save_snapshot(context_, options_, position_, *model_, *optimizer_));
+        reporter_.note("checkpoint: " + save_snapshot(context_, directory_, options_, position_, *model_, *optimizer_));
       }
       FilesOfParts files{{"train", source_->epoch_files()}};
       if (record.whole && validation_) {
@@ -132,6 +136,7 @@ class Trainer {
 
   kolo::Context& context_;
   Options options_;
+  kolo::checkpoint::CheckpointDirectory* directory_;
   Reporter reporter_;
   Compute compute_;
   Datasets data_;
@@ -311,7 +316,7 @@ void Trainer::warn_about_binding() {
 }
 
 void Trainer::say_where_it_goes_on() {
-  for (const auto& line : position_.passed_over) reporter_.note("warning: passed over, damaged: " + line);
+  for (const auto& line : position_.warnings) reporter_.note("warning: " + line);
   reporter_.note("resumed from " + options_.resume + " at step " + std::to_string(position_.step));
   if (position_.done_before > 0 && position_.step_in_epoch == 0 && !done()) {
     reporter_.note("warning: the global batch was " + std::to_string(position_.old_global_batch) + ", now it is " +
@@ -349,8 +354,10 @@ void train(kolo::Context& context, Options options) {
   options = with_threads_chosen(std::move(options), context.placement());
   options = with_choices_made(std::move(options), context.communicator());
   at::set_num_threads(options.threads);
-  if (!options.checkpoint_dir.empty() && !options.check) prepare_checkpoint_dir(context, options);
-  Trainer(context, options).run();
+  std::string notice;
+  std::unique_ptr<kolo::checkpoint::CheckpointDirectory> directory;
+  if (!options.checkpoint_dir.empty() && !options.check) directory = prepare_checkpoint_dir(context, options, notice);
+  Trainer(context, options, directory.get()).run(notice);
 }
 
 }  // namespace imagenet

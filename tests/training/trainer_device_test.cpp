@@ -239,6 +239,8 @@ TEST(Checkpoint, GoesFromTheHostToADeviceAndBack) {
   Options options;
   options.checkpoint_dir = options.resume = folder.path();
   const auto context = std::move(kolo::Context::create_local(1).front());
+  std::string notice;
+  const auto directory = prepare_checkpoint_dir(*context, options, notice);
   const c10::Device places[] = {at::kCPU, world.place};
   double value = 0;
   for (const auto& from : places) {
@@ -247,7 +249,7 @@ TEST(Checkpoint, GoesFromTheHostToADeviceAndBack) {
       Position position;
       position.step = static_cast<std::int64_t>(value);
       position.scaler = kolo::GradScaler::State{1.0 / 3, 77};
-      save_snapshot(*context, options, position, written.model, *written.optimizer);
+      save_snapshot(*context, directory.get(), options, position, written.model, *written.optimizer);
       Training read(options, to, -1);
       const Position found = load_snapshot(*context, options, read.model, *read.optimizer);
       expect_equal(read, written);
