@@ -27,15 +27,19 @@ std::set<std::string> union_over_ranks(kolo::Context& context, const std::vector
   return lines;
 }
 
-void append(std::vector<std::string>& out, const std::string& head, const std::set<std::string>& files) {
-  if (files.empty()) return;
-  out.push_back(std::to_string(files.size()) + " " + head);
+void append_names(std::vector<std::string>& out, const std::set<std::string>& files) {
   std::size_t listed = 0;
   for (const auto& file : files) {
     if (listed++ == kNamed) break;
     out.push_back("  " + file);
   }
   if (files.size() > kNamed) out.push_back("  and " + std::to_string(files.size() - kNamed) + " more");
+}
+
+void append(std::vector<std::string>& out, const std::string& head, const std::set<std::string>& files) {
+  if (files.empty()) return;
+  out.push_back(std::to_string(files.size()) + " " + head);
+  append_names(out, files);
 }
 
 }  // namespace
@@ -93,6 +97,31 @@ std::vector<std::string> report_files(kolo::Context& context, const std::vector<
   std::vector<std::string> lines;
   append(lines, "broken files, replaced in training and left out of validation:", broken_files);
   append(lines, "files converted to RGB:", converted_files);
+  return lines;
+}
+
+std::vector<std::string> DamageReport::next(kolo::Context& context,
+                                            const std::vector<kolo::data::LoaderReport>& reports) {
+  std::vector<kolo::data::OddFile> broken;
+  std::array<double, 2> now{};
+  for (const auto& report : reports) {
+    broken.insert(broken.end(), report.broken.begin(), report.broken.end());
+    now[0] += static_cast<double>(report.replaced);
+    now[1] += static_cast<double>(report.skipped);
+  }
+  std::array<double, 2> images = {now[0] - before_[0], now[1] - before_[1]};
+  before_ = now;
+  sum_over_ranks(context, images);
+  if (images[0] + images[1] == 0) return {};
+  std::set<std::string> files;
+  for (const auto& line : union_over_ranks(context, broken)) {
+    if (named_.insert(line).second) files.insert(line);
+  }
+  std::vector<std::string> lines = {
+      std::to_string(static_cast<std::int64_t>(images[0])) + " training images replaced and " +
+      std::to_string(static_cast<std::int64_t>(images[1])) + " validation images left out; files damaged or missing: " +
+      (files.empty() ? "named before" : std::to_string(files.size()))};
+  append_names(lines, files);
   return lines;
 }
 

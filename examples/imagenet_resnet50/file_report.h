@@ -1,5 +1,7 @@
 #pragma once
+#include <array>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,5 +24,17 @@ void check_broken(kolo::Context& context, const FilesOfParts& parts, std::int64_
 // by name. Adds broken_files, converted_files, images_replaced and images_skipped to `counters`. Collective.
 std::vector<std::string> report_files(kolo::Context& context, const std::vector<kolo::data::LoaderReport>& reports,
                                       kolo::CounterSnapshot& counters);
+
+// Damaged and missing files, epoch by epoch.
+class DamageReport {
+ public:
+  // Lines for the user: how many images were replaced or left out since the last call, over all ranks, and the files
+  // that no earlier call has named. Empty: no image. Collective.
+  std::vector<std::string> next(kolo::Context& context, const std::vector<kolo::data::LoaderReport>& reports);
+
+ private:
+  std::array<double, 2> before_{};  // of this rank: replaced, left out
+  std::set<std::string> named_;
+};
 
 }  // namespace imagenet

@@ -106,6 +106,7 @@ class Trainer {
         validate(record);
         files.emplace_back("val", validation_->epoch_files());
       }
+      warn_about_damage(record.epoch);
       reporter_.epoch(record, options_.epochs);
       check_broken(context_, files, record.epoch, options_.max_broken);
     }
@@ -128,6 +129,8 @@ class Trainer {
   [[nodiscard]] std::int64_t last_step_in_epoch() const;
   void validate(EpochRecord& record);
   void warn_about_binding();
+  void warn_about_damage(std::int64_t epoch);
+  [[nodiscard]] std::vector<kolo::data::LoaderReport> loader_reports() const;
   void say_where_it_goes_on();
   [[nodiscard]] std::string check_result() const;
   void finish();
@@ -145,6 +148,7 @@ class Trainer {
   Schedule schedule_;
   StepLog log_;
   Position position_;
+  DamageReport damage_;
   std::shared_ptr<ResNet> model_;
   std::shared_ptr<torch::optim::Optimizer> optimizer_;
   std::optional<kolo::DistributedOptimizer> distributed_;  // empty when ranks train alone
@@ -339,12 +343,24 @@ std::string Trainer::check_result() const {
   return text + ", " + std::to_string(options_.classes) + " classes";
 }
 
+std::vector<kolo::data::LoaderReport> Trainer::loader_reports() const {
+  std::vector<kolo::data::LoaderReport> reports{source_->report()};
+  if (validation_) reports.push_back(validation_->report());
+  return reports;
+}
+
+void Trainer::warn_about_damage(std::int64_t epoch) {
+  std::string prefix = "warning: epoch " + std::to_string(epoch + 1) + ": ";
+  for (const auto& line : damage_.next(context_, loader_reports())) {
+    reporter_.note(prefix + line);
+    prefix.clear();
+  }
+}
+
 void Trainer::finish() {
   kolo::CounterSnapshot counters = context_.counters();
   counters["minor_page_faults"] = minor_faults();
-  std::vector<kolo::data::LoaderReport> reports{source_->report()};
-  if (validation_) reports.push_back(validation_->report());
-  for (const auto& line : report_files(context_, reports, counters)) reporter_.note(line);
+  for (const auto& line : report_files(context_, loader_reports(), counters)) reporter_.note(line);
   reporter_.counters(counters);
 }
 
