@@ -35,6 +35,7 @@ std::string terms_of(const Options& o) {
                 {"device", name_of(o.device)},
                 {"amp", name_of(o.amp)},
                 {"log-interval", o.log_interval},
+                {"on-nan", o.on_nan == OnNan::stop ? "stop" : "warn"},
                 {"checkpoint-dir", given(o.checkpoint_dir)},
                 {"resume", given(o.resume)}};
   const json recipe = recipe_of(o);

@@ -114,6 +114,9 @@ void add_run(CLI::App& app, Options& o) {
   app.add_option("--checkpoint-dir", o.checkpoint_dir, "where epoch ends are kept");
   app.add_option("--keep-checkpoints", o.keep_checkpoints, "the newest so many, 0: all")
       ->check(whole_number_in(0, 1000000));
+  add_choice(app, "--on-nan", o.on_nan, {{"stop", OnNan::stop}, {"warn", OnNan::warn}},
+             "stop: an error after 20 consecutive steps with a loss that is not finite, or at the end of an epoch with "
+             "such a weight; warn: warnings only");
   app.add_option("--resume", o.resume, "a checkpoint, or a folder of them: the newest");
 }
 

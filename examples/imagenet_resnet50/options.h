@@ -14,6 +14,7 @@ enum class OptimizerKind { fused, torch };
 enum class DeviceKind { cpu, cuda };
 enum class Amp { off, bf16, fp16 };
 enum class Choice { off, on, where_possible };
+enum class OnNan { stop, warn };
 
 // Defaults: the classic 90-epoch recipe (batch 32 a rank, learning rate 0.1 for every 256 images of the global batch).
 struct Options {
@@ -59,7 +60,8 @@ struct Options {
   int log_interval = 20;         // steps between two reductions of the metrics, which is when JSON lines are written
   std::string checkpoint_dir;    // written at epoch ends, and where --steps stops
   int keep_checkpoints = 3;
-  std::string resume;  // a checkpoint, or a folder of them: the newest
+  OnNan on_nan = OnNan::stop;  // what a loss or a weight that is not finite does
+  std::string resume;          // a checkpoint, or a folder of them: the newest
 };
 
 // Whether the optimizer can update a weight before it has all gradients.

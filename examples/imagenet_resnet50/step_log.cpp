@@ -22,8 +22,10 @@ void StepLog::fetch_from_device() {
   }
 }
 
-void StepLog::flush() {
+std::vector<double> StepLog::flush() {
   if (!losses_.empty()) fetch_from_device();
+  std::vector<double> losses;
+  for (const StepRecord& r : pending_) losses.push_back(r.loss);
   constexpr std::size_t kColumns = 7;
   std::vector<double> table;
   table.reserve(pending_.size() * kColumns);
@@ -46,6 +48,7 @@ void StepLog::flush() {
     reporter_.step(r);
   }
   pending_.clear();
+  return losses;
 }
 
 }  // namespace imagenet

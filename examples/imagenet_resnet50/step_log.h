@@ -19,8 +19,8 @@ class StepLog {
   // `loss` instead of record.loss when it is still on a device.
   void add(const StepRecord& record, const at::Tensor& loss);
   // Averages what was added over the ranks and hands it to the reporter. Collective: every rank has added the same
-  // steps, and has waited for its device within the last one's time.
-  void flush();
+  // steps, and has waited for its device within the last one's time. Returns this rank's losses.
+  std::vector<double> flush();
 
  private:
   void fetch_from_device();

@@ -18,6 +18,7 @@
 #include "kolo/torch/broadcast.h"
 #include "kolo/torch/distributed_optimizer.h"
 #include "kolo/torch/grad_scaler.h"
+#include "loss_watch.h"
 #include "optimizer.h"
 #include "process.h"
 #include "ranks.h"
@@ -70,7 +71,8 @@ class Trainer {
         source_(make_source(context, options, Part::train, compute_.device, data_.train)),
         validation_(make_source(context, options, Part::validation, compute_.device, data_.validation)),
         schedule_(make_schedule(options, options.batch * context.size())),
-        log_(context, reporter_, options.batch * context.size()) {
+        log_(context, reporter_, options.batch * context.size()),
+        loss_watch_(context, reporter_, options.on_nan) {
     if (options_.classes == 0) options_.classes = source_->classes();
     if (options_.classes < source_->classes()) {
       throw kolo::UsageError("--classes is smaller than the number of classes in --data");
@@ -97,6 +99,7 @@ class Trainer {
         position_.step_in_epoch = position_.done_before = 0;
       }
       if (options_.sync) average_statistics(context_, *model_);
+      check_weights();
       if (!options_.checkpoint_dir.empty()) {
         if (scaler_) position_.scaler = scaler_->state();
         reporter_.note("checkpoint: " + save_snapshot(context_, directory_, options_, position_, *model_, *optimizer_));
@@ -127,6 +130,8 @@ class Trainer {
   [[nodiscard]] bool is_reported() const;
   // The step of this epoch behind which it ends, or --steps does.
   [[nodiscard]] std::int64_t last_step_in_epoch() const;
+  // Throws, or warns, if a weight or a BatchNorm statistic is not finite.
+  void check_weights();
   void validate(EpochRecord& record);
   void warn_about_binding();
   void warn_about_damage(std::int64_t epoch);
@@ -147,6 +152,7 @@ class Trainer {
   std::unique_ptr<BatchSource> validation_;  // null: nothing to validate on
   Schedule schedule_;
   StepLog log_;
+  LossWatch loss_watch_;
   Position position_;
   DamageReport damage_;
   std::shared_ptr<ResNet> model_;
@@ -188,6 +194,8 @@ EpochRecord Trainer::train_epoch() {
                            ": another data set?");
   }
   Totals totals(compute_.device, 3);  // loss, right, images
+  // Where the host has each step's loss, and ranks meet in each step; else when steps are reported.
+  const bool watch_each_step = options_.sync && compute_.device.is_cpu();
   const auto epoch_start = Clock::now();
   for (Batch batch; !stopped() && position_.step_in_epoch < source_->steps();) {
     const auto start = Clock::now();
@@ -202,9 +210,16 @@ EpochRecord Trainer::train_epoch() {
     record.step_ms = milliseconds(start, Clock::now());
     record.page_faults = static_cast<double>(minor_faults() - faults);
     log_.add(record, device_loss);
+    std::string stop;
+    if (watch_each_step) stop = loss_watch_.check(record.step, {&record.loss, 1});
     ++position_.step;
     ++position_.step_in_epoch;
-    if (reported) log_.flush();
+    if (reported || !stop.empty()) {
+      const std::vector<double> losses = log_.flush();
+      const auto first = position_.step - static_cast<std::int64_t>(losses.size());
+      if (!watch_each_step) stop = loss_watch_.check(first, losses);
+    }
+    if (!stop.empty()) throw kolo::Error(stop);
     reporter_.position(position_.epoch, options_.epochs, position_.step_in_epoch, last_step_in_epoch());
   }
   EpochRecord record;
@@ -299,6 +314,18 @@ void Trainer::update_while_waiting(StepRecord& record) {
   optimizer_->zero_grad();
   record.exposed_ms = 1e-6 * static_cast<double>(context_.counters().at("wait_ns") - waited);
   record.update_ms = milliseconds(start, Clock::now()) - record.exposed_ms;
+}
+
+void Trainer::check_weights() {
+  const std::string state = non_finite_state(context_, *model_);
+  position_.finite = state.empty();
+  if (state.empty()) return;
+  const std::string text = "after " + std::to_string(position_.step) + " steps " + state;
+  if (options_.on_nan == OnNan::stop) {
+    throw kolo::Error(text +
+                      ". Lower --lr or check the data, and go on from the last checkpoint; --on-nan warn trains on");
+  }
+  reporter_.note("warning: " + text);
 }
 
 void Trainer::validate(EpochRecord& record) {

@@ -1,4 +1,6 @@
 if(TARGET imagenet_trainer)
+  kolo_test(trainer_report_test SOURCES trainer_report_test.cpp LINK imagenet_trainer LABELS training TORCH)
+  kolo_test(trainer_loss_watch_test SOURCES trainer_loss_watch_test.cpp LINK imagenet_trainer LABELS training TORCH)
   kolo_test(trainer_options_test SOURCES trainer_options_test.cpp LINK imagenet_trainer LABELS training TORCH)
   kolo_test(trainer_failure_test SOURCES trainer_failure_test.cpp LINK imagenet_trainer LABELS training TORCH)
   kolo_test(trainer_data_test SOURCES trainer_data_test.cpp LINK imagenet_trainer LABELS training TORCH)
@@ -14,7 +16,7 @@ if(TARGET imagenet_trainer)
   endif()
 
   # The program as a user starts it: JSON lines, resuming, odd files.
-  foreach(case json resume batch folder damaged classes ranks alone amp device)
+  foreach(case json resume batch folder damaged classes ranks alone amp device nan lines bytes lock)
     add_test(NAME trainer.${case} COMMAND python3 ${CMAKE_CURRENT_LIST_DIR}/trainer_run.py ${case}
       $<TARGET_FILE:imagenet_resnet50> ${KOLO_MPIRUN})
     set_tests_properties(trainer.${case} PROPERTIES TIMEOUT 300 LABELS "training;mpi" PROCESSORS 2 COST 15)

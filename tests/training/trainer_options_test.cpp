@@ -44,6 +44,9 @@ TEST(TrainerOptions, DefaultsAreTheClassicRecipe) {
   EXPECT_EQ(o.optimizer, OptimizerKind::fused);
   EXPECT_EQ(o.device, DeviceKind::cpu);
   EXPECT_EQ(o.amp, Amp::off);
+  EXPECT_EQ(o.on_nan, OnNan::stop);
+  EXPECT_EQ(parse({"--data", "/d", "--on-nan", "warn"}).on_nan, OnNan::warn);
+  EXPECT_THAT(complaint({"--data", "d", "--on-nan", "go"}), testing::HasSubstr("--on-nan"));
 }
 
 TEST(TrainerOptions, DeviceAndPrecision) {
