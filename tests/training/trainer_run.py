@@ -5,10 +5,12 @@ import math
 import os
 import random
 import shutil
+import signal
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 TINY = ["--arch", "resnet18", "--image-size", "32", "--threads", "1", "--workers", "1", "--log-interval", "3"]
 SYNTHETIC = TINY + ["--data", "synthetic:host", "--classes", "5", "--batch", "4"]
@@ -18,15 +20,19 @@ class Runner:
     def __init__(self, program, mpirun, folder):
         self.program, self.mpirun, self.folder, self.count = program, mpirun, folder, 0
 
-    def __call__(self, ranks, *options, fails=False):
+    def command(self, ranks, *options):
+        return [*self.mpirun, "-np", str(ranks), self.program, *map(str, options)]
+
+    def __call__(self, ranks, *options, fails=False, json_path=None):
         """The JSON lines and the printed text of one run, which must succeed, or fail."""
         self.count += 1
-        path = os.path.join(self.folder, f"{self.count}.jsonl")
-        command = [*self.mpirun, "-np", str(ranks), self.program, *map(str, options), "--json", path]
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=240)
+        path = json_path or os.path.join(self.folder, f"{self.count}.jsonl")
+        command = [*self.command(ranks, *options), "--json", path]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                              timeout=240)
         if (done.returncode != 0) != fails:
             sys.exit(f"{' '.join(command)} returned {done.returncode}:\n{done.stdout}")
-        if fails and not os.path.exists(path):
+        if not os.path.isfile(path):
             return [], done.stdout
         with open(path) as file:
             return [json.loads(line) for line in file], done.stdout
@@ -121,8 +127,18 @@ def case_resume(run):
     # The ranks' statistics were averaged in the middle of an epoch too: the same but for rounding.
     for one, other in zip(of_kind(rest, "epoch"), of_kind(whole, "epoch")[1:], strict=True):
         expect(abs(one["val_loss"] - other["val_loss"]) < 1e-3 * other["val_loss"], f"evaluation: {one} {other}")
+    expect("settings differ" not in text, f"the settings are those of the checkpoint:\n{text}")
     idle, text = run(2, *recipe, "--resume", folder)
     expect("at step 12\nnothing left to do\n" in text and not of_kind(idle, "step"), "a finished run has nothing to do")
+    epochs = recipe.index("--epochs") + 1
+    _, text = run(2, *recipe[:epochs], 4, *recipe[epochs + 1:], "--lr", 0.2, "--momentum", 0.8, "--resume", folder,
+                  "--steps", 13)
+    lines = [line for line in text.splitlines() if "settings differ" in line]
+    expect(len(lines) == 1, f"one message says what differs:\n{text}")
+    for difference in ("epochs: 3 in the checkpoint, 4 in this run", "lr: 0.1 in the checkpoint, 0.2 in this run",
+                       "momentum: 0.9 in the checkpoint, 0.8 in this run"):
+        expect(difference in lines[0], f"{difference}: {lines[0]}")
+    expect("seed" not in lines[0] and "global_batch" not in lines[0], f"nothing else: {lines[0]}")
     _, text = run(2, *recipe, "--checkpoint-dir", folder, fails=True)
     expect("an earlier run's checkpoints, the newest of step 12;" in text, f"a new run is not mixed with it:\n{text}")
     oldest = os.path.join(folder, min(name for name in os.listdir(folder) if name.startswith("checkpoint-")))
@@ -177,6 +193,8 @@ def case_folder(run):
     expect(epochs[0]["images"] == 60 and epochs[0]["val_images"] == 11, "images counted")
     expect("broken.JPEG" in text, "the broken file is named")
     expect(of_kind(lines, "counters")[0]["broken_files"] == 1, "and counted")
+    expect("warning: epoch 1: 1 training images replaced" in text.split("epoch 1/1 done")[0], f"at the epoch's end:\n{text}")
+    expect(of_kind(lines, "counters")[0]["images_replaced"] == 1, "one image of one step")
     expect(lines[0]["classes"] == 3, "classes as the folder has them")
     one, _ = run(1, *TINY, "--data", data, "--batch", 5, "--epochs", 1, "--warmup-epochs", 0, "--steps", 1, "--resume",
                  os.path.join(run.folder, "c"))
@@ -310,6 +328,101 @@ def case_batch(run):
     lines, text = run(2, *fewer, "--resume", os.path.join(folder, "checkpoint-000000000003"),
                       fails=True)
     expect("another data set?" in text and not of_kind(lines, "step"), f"a position beyond the data:\n{text}")
+
+
+def checkpoints(folder):
+    """Step and whether weights are finite, of each checkpoint."""
+    found = []
+    for name in sorted(os.listdir(folder)):
+        if name.startswith("checkpoint-"):
+            with open(os.path.join(folder, name, "manifest.json")) as file:
+                manifest = json.load(file)
+            found.append((manifest["step"], manifest.get("finite", True)))
+    return found
+
+
+def case_nan(run):
+    recipe = [*SYNTHETIC, "--warmup-epochs", 0, "--synthetic-images", 40]
+    diverging = ["--lr", 1e6, "--weight-decay", 1e6]
+    folder = os.path.join(run.folder, "checkpoints")
+    run(2, *recipe, "--epochs", 4, "--steps", 5, "--checkpoint-dir", folder)
+    resumed = [*recipe, "--epochs", 4, *diverging, "--resume", folder, "--checkpoint-dir", folder, "--keep-checkpoints", 1]
+    lines, text = run(2, *resumed, fails=True)
+    expect("warning: the loss of step " in text and " is not finite on ranks 0, 1" in text, f"a warning:\n{text}")
+    expect(text.count("that are not finite. Lower --lr") == 1, f"an error at the end of the epoch, once:\n{text}")
+    expect(len(of_kind(lines, "step")) == 5, "the epoch's steps are written")
+    expect(checkpoints(folder) == [(5, True)], f"the good checkpoint is the last one: {checkpoints(folder)}")
+    lines, text = run(2, *resumed, "--on-nan", "warn")
+    expect(len(of_kind(lines, "epoch")) == 3, "three epochs more")
+    expect("warning: after 10 steps " in text and "that are not finite" in text, f"a warning for weights:\n{text}")
+    expect(checkpoints(folder) == [(5, True), (20, False)], f"the last good one stays: {checkpoints(folder)}")
+    _, text = run(2, *recipe, "--epochs", 5, "--resume", folder, "--steps", 21, "--on-nan", "warn")
+    expect("checkpoint-000000000020 are not finite; those of " in text and "checkpoint-000000000005 are" in text,
+           f"which checkpoint is good:\n{text}")
+    # One long epoch: the run ends in its middle.
+    images = recipe.index("--synthetic-images") + 1
+    long = [*recipe[:images], 8 * 60, *recipe[images + 1:], "--epochs", 1, *diverging]
+    long[long.index("--log-interval") + 1] = 50
+    lines, text = run(2, *long, fails=True)
+    first = next(step for step, loss in losses(lines) if loss is None)
+    last = losses(lines)[-1][0]
+    expect(last == first + 19, f"20 steps in a row: {first} to {last}")
+    expect(f"not finite in 20 consecutive steps up to step {last}, on ranks 0, 1." in text, f"which steps:\n{text}")
+    expect(f"warning: the loss of step {first} is not finite" in text, f"the first step:\n{text}")
+    alone, text = run(2, *long, "--sync", "off", fails=True)
+    expect("not finite in 20 consecutive steps" in text, f"ranks alone stop together:\n{text}")
+
+
+def case_lines(run):
+    recipe = [*SYNTHETIC, "--epochs", 2, "--warmup-epochs", 1, "--synthetic-images", 43]
+    folder, path = os.path.join(run.folder, "checkpoints"), os.path.join(run.folder, "lines.jsonl")
+    run(2, *recipe, "--steps", 5, "--checkpoint-dir", folder, json_path=path)
+    with open(path, "ab") as file:
+        file.write(b'{"kind":"step","step":5,"epoch":1,"step_m')
+    lines, _ = run(2, *recipe, "--resume", folder, json_path=path)  # which reads each line as JSON
+    expect(len(of_kind(lines, "header")) == 2, "two headers")
+    expect([s["step"] for s in of_kind(lines, "step")] == list(range(10)), "all steps")
+    _, text = run(2, *recipe, json_path="/dev/full")
+    expect(text.count("cannot be written: No space left on device") == 1, f"said once:\n{text}")
+    expect("cannot be written" in text.split("epoch 1/2 done")[0], f"at once:\n{text}")
+
+
+def case_bytes(run):
+    kolo = os.path.join(os.path.dirname(run.program), "kolo")
+    data = os.path.join(run.folder, "d\udce9\udcff")  # two bytes that are not UTF-8
+    subprocess.run([kolo, "data", "synth", data, "--classes", "2", "--images", "12", "--val-images", "2", "--size", "40"],
+                   check=True, timeout=120, stdout=subprocess.DEVNULL)
+    lines, _ = run(2, *TINY, "--data", data, "--batch", 2, "--epochs", 1, "--warmup-epochs", 0, "--checkpoint-dir",
+                   os.path.join(run.folder, "c\udce9"))
+    expect(lines[0]["data"] == os.path.join(run.folder, "d\ufffd\ufffd"), f"bytes replaced: {lines[0]['data']!r}")
+    expect(len(of_kind(lines, "epoch")) == 1, "training goes on")
+
+
+def case_lock(run):
+    recipe = [*SYNTHETIC, "--epochs", 50, "--warmup-epochs", 1, "--synthetic-images", 80000]
+    folder = os.path.join(run.folder, "checkpoints")
+    lock = os.path.join(folder, "lock.json")
+    with subprocess.Popen(run.command(2, *recipe, "--checkpoint-dir", folder), stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL) as first:
+        try:
+            deadline = time.monotonic() + 60
+            while not os.path.exists(lock) or os.path.getsize(lock) == 0:
+                expect(time.monotonic() < deadline, "the first job locks its folder")
+                time.sleep(0.05)
+            with open(lock) as file:
+                owner = json.load(file)
+            lines, text = run(2, *recipe, "--checkpoint-dir", folder, fails=True)
+            expect(not of_kind(lines, "step"), "the second job takes no step")
+            named = f"is in use by process {owner['process']} on host {owner['host']} (started {owner['start_time']})"
+            expect(text.count(named) == 1, f"the owner is named, once:\n{text}")
+            os.kill(owner["process"], signal.SIGKILL)
+            first.wait(timeout=60)
+        finally:
+            first.kill()
+    _, text = run(2, *recipe, "--checkpoint-dir", folder, "--steps", 2)
+    expect(f"warning: took over the lock of checkpoint directory {folder} from process {owner['process']}" in text,
+           f"the lock of a dead process is taken over:\n{text}")
+    expect(not os.path.exists(lock), "the lock ends with the run")
 
 
 def case_alone(run):
