@@ -23,9 +23,11 @@ function(kolo_library target)
       $<BUILD_INTERFACE:${kolo_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
     target_compile_features(${library} PUBLIC cxx_std_20)
   endforeach()
-  # NODELETE: exit handlers outlive a dlclose(). The version script also hides templates of the standard library.
+  # nodelete: exit handlers outlive a dlclose(). Bsymbolic: if the library used the typeinfo in a plug-in, dlclose() could
+  # not unload the plug-in. The version script also hides templates of the standard library.
   if(type STREQUAL SHARED)
-    target_link_options(${target} PRIVATE -Wl,-z,nodelete -Wl,--version-script=${kolo_SOURCE_DIR}/cmake/kolo.map)
+    target_link_options(${target} PRIVATE -Wl,-z,nodelete -Wl,-Bsymbolic
+      -Wl,--version-script=${kolo_SOURCE_DIR}/cmake/kolo.map)
     set_target_properties(${target} PROPERTIES LINK_DEPENDS ${kolo_SOURCE_DIR}/cmake/kolo.map)
   else()
     target_link_options(${target} INTERFACE -Wl,-z,nodelete)

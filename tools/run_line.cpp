@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <iterator>
 #include <set>
 #include <stdexcept>
@@ -178,6 +179,10 @@ std::vector<std::string> rank_variables(const Surroundings& surroundings) {
 
 int columns_of_a_rank(const RunOptions& options, const Surroundings& surroundings) {
   if (surroundings.columns == 0) return 0;
+  for (const std::string& given : options.environment) {
+    int columns = 0;
+    if (std::sscanf(given.c_str(), "COLUMNS=%d", &columns) == 1 && columns > 0) return columns;
+  }
   const std::size_t prefix = options.no_prefix ? 0 : std::to_string(options.ranks - 1).size() + 3;  // "[7] "
   return std::max(1, surroundings.columns - static_cast<int>(prefix));
 }

@@ -1,15 +1,22 @@
-// A program that does not know kolo: runs main() of a plug-in that uses it, and closes the plug-in.
+// A program that does not know kolo: load_plugin PLUGIN [stays] runs main() of a plug-in that uses it, and closes the
+// plug-in, which is then unloaded. stays: it has an archive of kolo, which is not.
 #include <dlfcn.h>
 
 #include <cstdio>
 
 int main(int count, char** words) {
-  void* const plugin = count == 2 ? dlopen(words[1], RTLD_NOW | RTLD_LOCAL) : nullptr;
+  void* const plugin = count >= 2 ? dlopen(words[1], RTLD_NOW | RTLD_LOCAL) : nullptr;
   if (plugin == nullptr) {
-    std::fprintf(stderr, "load_plugin PLUGIN: %s\n", count == 2 ? dlerror() : "one argument");
+    std::fprintf(stderr, "load_plugin PLUGIN [stays]: %s\n", count >= 2 ? dlerror() : "no argument");
     return 2;
   }
   const auto run = reinterpret_cast<int (*)()>(dlsym(plugin, "main"));
   const int status = run == nullptr ? 2 : run();
-  return dlclose(plugin) == 0 ? status : 2;
+  const bool closed = dlclose(plugin) == 0;
+  const bool is_loaded = dlopen(words[1], RTLD_NOW | RTLD_NOLOAD) != nullptr;
+  if (!closed || is_loaded != (count == 3)) {
+    std::fprintf(stderr, "after dlclose() %s is %s\n", words[1], is_loaded ? "loaded" : "not loaded");
+    return 2;
+  }
+  return status;
 }

@@ -12,7 +12,13 @@ int main() {
   options.count = 3;
   context->communicator().allreduce(options, std::chrono::seconds(10));
   std::printf("rank %d of %d: %g %g %g\n", context->rank(), context->size(), values[0], values[1], values[2]);
-  const bool right = values[0] == 1 && values[1] == 2 && values[2] == 3;
+  bool right = values[0] == 1 && values[1] == 2 && values[2] == 3;
   context->shutdown();
+  try {
+    context->communicator().allreduce(options, std::chrono::seconds(10));
+    right = false;
+  } catch (const kolo::UsageError& error) {  // of a context that is shut down
+    std::printf("%s\n", error.what());
+  }
   return right ? 0 : 1;
 }

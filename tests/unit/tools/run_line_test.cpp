@@ -71,6 +71,9 @@ TEST(RunLine, RanksHaveTheWidthOfTheTerminalBesideThePrefix) {
   RunOptions bare = of(11);
   bare.no_prefix = true;
   EXPECT_EQ(columns_of_a_rank(bare, around), 80);
+  RunOptions wide = of(2);
+  wide.environment = {"COLUMNS=200"};
+  EXPECT_EQ(columns_of_a_rank(wide, around), 200);
 }
 
 TEST(RunLine, RootIsAllowedOnlyForRoot) {
