@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "failure.h"
-#include "kolo/gather_texts.h"
 #include "ranks.h"
 #include "snapshot.h"
 
@@ -43,16 +42,26 @@ std::string local_non_finite_state(const torch::nn::Module& model) {
   return {};
 }
 
+// As sum_over_ranks(), but without a gather that tells the purpose, because each step calls it.
+void allreduce_sum(kolo::Context& context, std::vector<double>& values) {
+  if (context.size() == 1) return;
+  kolo::AllreduceOptions options;
+  options.data = reinterpret_cast<std::byte*>(values.data());
+  options.count = values.size();
+  options.dtype = kolo::DType::f64;
+  context.communicator().allreduce(options, context.config().timeout);
+}
+
 }  // namespace
 
 std::string LossWatch::check(std::int64_t first, std::span<const double> losses) {
-  std::vector<double> ranks_affected;
+  std::vector<double> ranks_affected;  // a number for each step
   std::string mine;
   for (const double loss : losses) {
     ranks_affected.push_back(std::isfinite(loss) ? 0 : 1);
     mine += std::isfinite(loss) ? '0' : '1';
   }
-  sum_over_ranks(context_, ranks_affected);
+  allreduce_sum(context_, ranks_affected);
   std::vector<std::string> marks;  // by rank; gathered only if a loss is not finite
   for (std::size_t i = 0; i < ranks_affected.size(); ++i) {
     if (ranks_affected[i] == 0) {
@@ -60,7 +69,7 @@ std::string LossWatch::check(std::int64_t first, std::span<const double> losses)
       ranks_.clear();
       continue;
     }
-    if (marks.empty()) marks = kolo::gather_texts(context_, mine);
+    if (marks.empty()) marks = gather(context_, mine);
     const std::string step = std::to_string(first + static_cast<std::int64_t>(i));
     const std::string ranks = ranks_of(marks, i);
     if (ranks != ranks_) reporter_.note("warning: the loss of step " + step + " is not finite on " + ranks);
@@ -74,7 +83,7 @@ std::string LossWatch::check(std::int64_t first, std::span<const double> losses)
 }
 
 std::string non_finite_state(kolo::Context& context, const torch::nn::Module& model) {
-  return summary_of(kolo::gather_texts(context, local_non_finite_state(model)));
+  return summary_of(gather(context, local_non_finite_state(model)));
 }
 
 }  // namespace imagenet

@@ -349,9 +349,10 @@ void Trainer::warn_about_binding() {
 void Trainer::say_where_it_goes_on() {
   for (const auto& line : position_.warnings) reporter_.note("warning: " + line);
   reporter_.note("resumed from " + options_.resume + " at step " + std::to_string(position_.step));
-  if (position_.done_before > 0 && position_.step_in_epoch == 0 && !done()) {
+  const std::int64_t global_batch = std::int64_t{options_.batch} * context_.size();
+  if (position_.done_before > 0 && position_.old_global_batch != global_batch && !done()) {
     reporter_.note("warning: the global batch was " + std::to_string(position_.old_global_batch) + ", now it is " +
-                   std::to_string(options_.batch * context_.size()) + ": epoch " + std::to_string(position_.epoch + 1) +
+                   std::to_string(global_batch) + ": epoch " + std::to_string(position_.epoch + 1) +
                    " goes on behind its first " + std::to_string(position_.done_before) +
                    " images, and its last batch may be smaller");
   }

@@ -2,7 +2,9 @@
 // JSON text of values that hold text of users: paths, host names, messages.
 #include <string>
 
-namespace kolo {
+#include "kolo/export.h"
+
+namespace KOLO_EXPORT kolo {
 
 // The text of `value`, an nlohmann::json or ordered_json. Paths are bytes, JSON is UTF-8: each byte that is not UTF-8
 // becomes U+FFFD.

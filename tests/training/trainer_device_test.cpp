@@ -143,7 +143,7 @@ TEST(DeviceSource, RecordsWhichStreamUsesABatch) {
 TEST(DeviceSource, AnEpochThatIsLeftEarlyLeavesNothingBehind) {
   World world(3);
   DeviceSource source(std::make_unique<FewBatches>(), world.place, halved(at::MemoryFormat::Contiguous));
-  source.begin(0, 0);
+  source.begin(0, 0, 0);
   Batch batch;
   ASSERT_TRUE(source.next(batch));
   const Seen seen = compute_on(source, 2, 5);
