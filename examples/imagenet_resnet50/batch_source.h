@@ -24,18 +24,17 @@ struct Batch {
 
 // This rank's share of the training or the validation images.
 //
-// Training: every rank has the same number of full batches; the last batch of an epoch that begins behind its beginning
-// may be short, with as many images on every rank. Validation: ranks hold disjoint runs that together are
-// every image once, so shares may differ by one image, the last batch may be short, and a rank may have nothing.
+// Training: every rank has the same number of full batches. If an epoch is resumed with another global batch, its last
+// batch may be smaller, with the same size on every rank. Validation: ranks hold disjoint runs that cover each image
+// once. Shares may differ by one image, the last batch may be smaller, and a rank may have no image.
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
   [[nodiscard]] virtual int classes() const = 0;
-  // Batches of the epoch begun last, those before its first one included.
+  // Number of batches of the current epoch, including those before `first`.
   [[nodiscard]] virtual std::int64_t steps() const = 0;
-  // Starts an epoch at batch `first`, where batch 0 comes behind the first `done` images of all ranks. What batch k of
-  // epoch e holds depends on (seed, e, done, k, rank, world size) alone. Each image behind `done` > 0 comes once, but
-  // for padding.
+  // Starts an epoch at batch `first`. Batch 0 follows the first `done` images of all ranks. Batch k of epoch e is a
+  // function of (seed, e, done, k, rank, world size). If done > 0, each later image occurs once, apart from padding.
   virtual void begin(std::int64_t epoch, std::int64_t first, std::int64_t done = 0) = 0;
   // False at the end. The batch is good until the second next() after it.
   virtual bool next(Batch& batch) = 0;
@@ -59,8 +58,8 @@ std::unique_ptr<BatchSource> make_source(kolo::Context& context, const Options& 
 std::pair<std::int64_t, std::int64_t> shard(std::int64_t total, const kolo::Placement& placement);
 // Full batches on every rank. Throws kolo::UsageError when there is none.
 std::int64_t training_steps(std::int64_t images, const Options& options, const kolo::Placement& placement);
-// Images of each rank where all ranks share what an epoch of `images` has behind the first `done`, padded so that all
-// have as many. At least two in the last batch, if batches have more than one: BatchNorm knows no variance of one.
+// Images of each rank if the ranks share the images after the first `done` equally, with padding. If the batch size is
+// above 1, the last batch has at least two images, because BatchNorm has no variance for one image.
 std::int64_t remaining_images(std::int64_t images, std::int64_t done, const Options& options,
                               const kolo::Placement& placement);
 

@@ -5,17 +5,17 @@
 
 namespace imagenet {
 
-// A file of JSON lines in which every line is complete, whatever happens to the process or the disk: each line is one
-// write, and a piece of a line that could not be written whole is cut off again.
+// A file with one JSON value a line. If a write to a regular file fails, the incomplete line is removed at once. If the
+// process is killed, the incomplete line is removed when the file is opened with `append`.
 class JsonLines {
  public:
-  // `append`: continues the file, without a torn piece at its end. Throws kolo::UsageError if it cannot be opened.
+  // `append`: keeps the content and removes an incomplete last line. Throws kolo::UsageError if opening fails.
   JsonLines(const std::string& path, bool append);
   ~JsonLines();
   JsonLines(const JsonLines&) = delete;
   JsonLines& operator=(const JsonLines&) = delete;
 
-  // Returns why the line could not be written and is missing, or "".
+  // Returns "" or the reason why the line is missing.
   std::string write(const nlohmann::ordered_json& line);
 
  private:

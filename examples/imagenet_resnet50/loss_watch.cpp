@@ -77,7 +77,7 @@ std::string LossWatch::check(std::int64_t first, std::span<const double> losses)
     if (++consecutive_ < kMostSteps || on_nan_ == OnNan::warn) continue;
     return "the loss was not finite in " + std::to_string(kMostSteps) + " consecutive steps up to step " + step +
            ", on " + ranks +
-           ". Lower --lr or check the data, and go on from the last checkpoint; --on-nan warn trains on";
+           ". Lower --lr or check the data, then resume from the last checkpoint; --on-nan warn ignores it";
   }
   return {};
 }

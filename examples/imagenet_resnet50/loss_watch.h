@@ -1,5 +1,5 @@
 #pragma once
-// Losses that are NaN or infinite: a warning for each, and the end of the run after 20 steps in a row.
+// Detects losses that are NaN or infinite. LossWatch warns, and ends the run after 20 consecutive such steps.
 #include <torch/nn/module.h>
 
 #include <cstdint>
@@ -16,9 +16,9 @@ class LossWatch {
   LossWatch(kolo::Context& context, Reporter& reporter, OnNan on_nan)
       : context_(context), reporter_(reporter), on_nan_(on_nan) {}
 
-  // Losses of this rank in the steps `first`, `first` + 1 and so on. Warns of the first of consecutive steps whose loss
-  // is not finite on some rank, and if the ranks change. Returns why the run must end, or "". Collective: every rank
-  // passes the same steps, and gets the same text.
+  // `losses` are those of this rank, beginning with step `first`. Warns at the first non-finite loss of a sequence of
+  // steps, and when the set of affected ranks changes. Returns the reason to end the run, or "". Collective: every rank
+  // passes the same steps and gets the same text.
   [[nodiscard]] std::string check(std::int64_t first, std::span<const double> losses);
 
  private:
@@ -29,8 +29,8 @@ class LossWatch {
   std::string ranks_;  // of the last step whose loss was not finite
 };
 
-// The first weight or BatchNorm statistic of the model that is not finite, or "". Collective: every rank gets the same
-// text, with the ranks.
+// Names the first weight or BatchNorm statistic that is not finite, and the ranks; "" if all are finite. Collective:
+// every rank gets the same text.
 [[nodiscard]] std::string non_finite_state(kolo::Context& context, const torch::nn::Module& model);
 
 }  // namespace imagenet

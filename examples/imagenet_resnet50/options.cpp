@@ -77,7 +77,7 @@ void add_data(CLI::App& app, Options& o) {
       ->check(whole_number_in(1, 1000000000));
   app.add_option("--image-size", o.image_size, "pixels a side")->check(whole_number_in(8, 4096));
   app.add_option("--max-broken", o.max_broken,
-                 "damaged files in an epoch, over all ranks, above which it ends with an error")
+                 "most damaged files in an epoch, all ranks together; more end the run with an error")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40, "0 or more"))
       ->default_str("1 % of the files read, at least 10");
   app.add_option("--workers", o.workers, "loader threads a rank, 0: choose")->check(whole_number_in(0, 1024));
@@ -106,7 +106,7 @@ void add_run(CLI::App& app, Options& o) {
              "mixed precision: off, bf16, or fp16 with loss scaling");
   add_choice(app, "--memory-format", o.channels_last, {{"channels_last", true}, {"contiguous", false}},
              "of images and convolutions' weights");
-  app.add_flag("--check", o.check, "compare options and data of all ranks, and end before the first step");
+  app.add_flag("--check", o.check, "compare options, file names and labels of all ranks, then end without training");
   app.add_option("--json", o.json, "file for JSON lines");
   app.add_option("--log-interval", o.log_interval,
                  "steps between two looks at the loss: JSON lines come then, and the console shows the latest")
@@ -115,8 +115,8 @@ void add_run(CLI::App& app, Options& o) {
   app.add_option("--keep-checkpoints", o.keep_checkpoints, "the newest so many, 0: all")
       ->check(whole_number_in(0, 1000000));
   add_choice(app, "--on-nan", o.on_nan, {{"stop", OnNan::stop}, {"warn", OnNan::warn}},
-             "stop: an error after 20 consecutive steps with a loss that is not finite, or at the end of an epoch with "
-             "such a weight; warn: warnings only");
+             "stop: error after 20 consecutive steps with a non-finite loss, or at the end of an epoch with a "
+             "non-finite weight; warn: warnings only");
   app.add_option("--resume", o.resume, "a checkpoint, or a folder of them: the newest");
 }
 

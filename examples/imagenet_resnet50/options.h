@@ -54,7 +54,7 @@ struct Options {
   int threads = 0;                      // of LibTorch, a rank; 0: OMP_NUM_THREADS, else its share of the host's cores
   int workers = 0;                      // loader threads, a rank; 0: half of its share of the cores, at least one
 
-  bool check = false;            // compare the ranks' options and data, and end
+  bool check = false;            // compare options, file names and labels of all ranks, then end
   std::int64_t max_broken = -1;  // damaged files in an epoch, over all ranks; -1: see allowed_broken()
   std::string json;              // file for JSON lines
   int log_interval = 20;         // steps between two reductions of the metrics, which is when JSON lines are written

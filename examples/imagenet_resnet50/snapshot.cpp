@@ -136,8 +136,9 @@ std::int64_t number_of(const std::map<std::string, std::string>& metadata, const
     const auto [at, error] = std::from_chars(it->second.data(), end, number);
     if (error == std::errc() && at == end && number >= 0) return number;
   }
-  throw kolo::UsageError("--resume: the checkpoint's " + name + " is " +
-                         (it == metadata.end() ? "missing" : "'" + it->second + "', which is no number"));
+  throw kolo::UsageError("--resume: metadata '" + name + "' of the checkpoint is " +
+                         (it == metadata.end() ? "missing" : "'" + it->second + "', expected a whole number >= 0") +
+                         ". Name another checkpoint");
 }
 
 checkpoint::Checkpoint find(const std::filesystem::path& path, std::vector<std::string>& skipped) {
@@ -189,8 +190,9 @@ std::vector<std::string> warnings_of(const checkpoint::Checkpoint& found, const 
   if (found.info.finite) return warnings;
   text = "weights of " + found.folder.string() + " are not finite";
   for (const auto& one : checkpoint::CheckpointDirectory(found.folder.parent_path()).list()) {
-    if (one.info.finite)
-      text = "weights of " + found.folder.string() + " are not finite; those of " + one.folder.string() + " are";
+    if (!one.info.finite) continue;
+    text = "weights of " + found.folder.string() + " are not finite. To use finite weights: --resume " +
+           one.folder.string();
   }
   warnings.push_back(text);
   return warnings;

@@ -103,8 +103,9 @@ std::int64_t training_steps(std::int64_t images, const Options& options, const k
 std::int64_t remaining_images(std::int64_t images, std::int64_t done, const Options& options,
                               const kolo::Placement& placement) {
   if (done > images) {
-    throw kolo::UsageError("--resume: the checkpoint has done " + std::to_string(done) +
-                           " images of its epoch, but --data has " + std::to_string(images) + ": another data set?");
+    throw kolo::UsageError("--resume: the checkpoint is at image " + std::to_string(done) +
+                           " of its epoch, but --data has only " + std::to_string(images) +
+                           " images. Was the checkpoint written with another dataset?");
   }
   const std::int64_t each = (images - done + placement.size - 1) / placement.size;
   return each + (options.batch > 1 && each % options.batch == 1 ? 1 : 0);

@@ -189,12 +189,12 @@ EpochRecord Trainer::train_epoch() {
   model_->train();
   source_->begin(position_.epoch, position_.step_in_epoch, position_.done_before);
   if (position_.step_in_epoch > source_->steps()) {
-    throw kolo::UsageError("--resume: the checkpoint has done " + std::to_string(position_.step_in_epoch) +
-                           " steps of its epoch, but --data has " + std::to_string(source_->steps()) +
-                           ": another data set?");
+    throw kolo::UsageError("--resume: the checkpoint is at step " + std::to_string(position_.step_in_epoch) +
+                           " of its epoch, but --data has only " + std::to_string(source_->steps()) +
+                           " steps. Was the checkpoint written with another dataset?");
   }
   Totals totals(compute_.device, 3);  // loss, right, images
-  // Where the host has each step's loss, and ranks meet in each step; else when steps are reported.
+  // On CPUs with --sync the loss is checked in each step; otherwise when steps are reported.
   const bool watch_each_step = options_.sync && compute_.device.is_cpu();
   const auto epoch_start = Clock::now();
   for (Batch batch; !stopped() && position_.step_in_epoch < source_->steps();) {
@@ -323,7 +323,7 @@ void Trainer::check_weights() {
   const std::string text = "after " + std::to_string(position_.step) + " steps " + state;
   if (options_.on_nan == OnNan::stop) {
     throw kolo::Error(text +
-                      ". Lower --lr or check the data, and go on from the last checkpoint; --on-nan warn trains on");
+                      ". Lower --lr or check the data, then resume from the last checkpoint; --on-nan warn ignores it");
   }
   reporter_.note("warning: " + text);
 }
@@ -351,10 +351,10 @@ void Trainer::say_where_it_goes_on() {
   reporter_.note("resumed from " + options_.resume + " at step " + std::to_string(position_.step));
   const std::int64_t global_batch = std::int64_t{options_.batch} * context_.size();
   if (position_.done_before > 0 && position_.old_global_batch != global_batch && !done()) {
-    reporter_.note("warning: the global batch was " + std::to_string(position_.old_global_batch) + ", now it is " +
-                   std::to_string(global_batch) + ": epoch " + std::to_string(position_.epoch + 1) +
-                   " goes on behind its first " + std::to_string(position_.done_before) +
-                   " images, and its last batch may be smaller");
+    reporter_.note("warning: the global batch changed from " + std::to_string(position_.old_global_batch) + " to " +
+                   std::to_string(global_batch) + ". Epoch " + std::to_string(position_.epoch + 1) +
+                   " resumes after its first " + std::to_string(position_.done_before) +
+                   " images; its last batch may be smaller");
   }
   if (done()) {
     reporter_.note("nothing left to do");
@@ -366,8 +366,8 @@ void Trainer::say_where_it_goes_on() {
 std::string Trainer::check_result() const {
   const auto images = [](const DatasetPtr& dataset) { return std::to_string(dataset->size()); };
   std::string text = "check: " + std::to_string(context_.size()) + " ranks have equal options";
-  if (data_.train) text += " and " + images(data_.train) + " equal training images";
-  if (data_.validation) text += ", " + images(data_.validation) + " equal validation images";
+  if (data_.train) text += ", " + images(data_.train) + " training images with equal names";
+  if (data_.validation) text += ", " + images(data_.validation) + " validation images with equal names";
   return text + ", " + std::to_string(options_.classes) + " classes";
 }
 

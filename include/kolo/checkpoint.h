@@ -91,8 +91,8 @@ struct CheckpointOptions {
 //     .tmp-4711-1/               a save that did not finish: ignored, and removed by the next save
 //     lock.json                  host, process and start time of the process that may write
 //
-// One process writes at a time (rank 0); any number may read. The lock of a process that has ended is taken over; that
-// of a process on another host after 60 seconds without its heartbeat.
+// One process writes at a time (rank 0); any number may read. A lock is taken over if its process on this host has
+// ended, or if a process on another host has sent no heartbeat for 60 seconds.
 class CheckpointDirectory {
  public:
   explicit CheckpointDirectory(std::filesystem::path root, CheckpointOptions options = {});
@@ -100,14 +100,14 @@ class CheckpointDirectory {
   CheckpointDirectory& operator=(CheckpointDirectory&& other) noexcept;
   ~CheckpointDirectory();  // unlocks
 
-  // Creates the directory and reserves it for this object, until its end. Returns a sentence for the user if the lock
-  // was taken over, else "". UsageError naming the owner, if another job writes into the directory.
+  // Creates and locks the directory. The lock is held until the object is destroyed. Returns a message for the user if
+  // the lock was taken over, else "". Throws UsageError, which names the owner, if another process holds the lock.
   std::string lock();
 
   // Makes a temporary folder, has `write` put files into it, flushes them to disk, adds the manifest and renames the
   // folder: committed at once. Throws what `write` throws, with nothing changed. A checkpoint of the same step is
-  // replaced. Returns the folder. Locks the directory for the time of the call, unless lock() has done so. BackendError
-  // if another process has taken the lock over meanwhile.
+  // replaced. Returns the folder. Without lock(), save() holds the lock during the call and throws UsageError if
+  // another process holds it. With lock(), save() throws BackendError if another process has taken over the lock.
   std::filesystem::path save(const CheckpointInfo& info,
                              const std::function<void(const std::filesystem::path& folder)>& write);
 
@@ -121,8 +121,8 @@ class CheckpointDirectory {
   // Reads every file. BackendError says what is wrong.
   static Checkpoint verify(const std::filesystem::path& folder);
 
-  // "lr: 0.1 in the checkpoint, 0.2 in this run" for each value of `settings` that `saved` has otherwise. Names that
-  // only one of them has are left out.
+  // One line for each name whose value differs: "lr: 0.1 in the checkpoint, 0.2 in this run". Names that are missing
+  // from `saved` or from `settings` are left out.
   static std::vector<std::string> differences(const Metadata& saved, const Metadata& settings);
 
  private:

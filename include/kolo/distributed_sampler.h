@@ -39,15 +39,15 @@ class DistributedSampler {
 
   // The next samples of this rank, at most `count`; empty at the end of the epoch.
   [[nodiscard]] std::vector<std::int64_t> next(std::size_t count);
-  // How many samples this rank has in an epoch, or after restore() in the rest of it.
+  // Number of samples of this rank in the epoch, or, after restore(), in the rest of the epoch.
   [[nodiscard]] std::int64_t size() const noexcept;
 
-  // How many samples of the epoch's order all ranks together have taken, given that each took as many as this one; at
-  // most dataset_size. With epoch() all that is needed to go on after a restart, also with another number of ranks.
+  // Position in the epoch's order: the samples that all ranks have taken, if each took as many as this rank. At most
+  // dataset_size. epoch() and cursor() are sufficient to resume, also with another number of ranks.
   [[nodiscard]] std::int64_t cursor() const noexcept;
-  // The ranks share the samples from `cursor` on, whether it divides by their number or not: rank r takes positions
-  // cursor + r, cursor + r + ranks ... Tail says what happens to those that do not divide. Throws UsageError unless 0
-  // <= cursor <= dataset_size.
+  // Resumes at position `cursor`: rank r takes positions cursor + r, cursor + r + ranks and so on. SamplerOptions::tail
+  // applies if the remaining samples are not a multiple of `ranks`. Throws UsageError unless 0 <= cursor <=
+  // dataset_size.
   void restore(std::uint64_t epoch, std::int64_t cursor);
 
   // The whole order of an epoch.

@@ -1,6 +1,6 @@
-// lock.json is created with O_EXCL, so one of several processes gets it. An abandoned lock is replaced by a rename, and
-// only by the process that has locked the old file with flock() and has found it in its place still: of two processes
-// that find the same abandoned lock, the second then finds the first one's.
+// lock.json is created with O_EXCL, so exactly one process creates it. An abandoned lock is replaced by a rename.
+// Before the rename the process locks the old file with flock() and verifies that the name still refers to that file.
+// If two processes find the same abandoned lock, the second therefore finds the new lock of the first.
 #include "directory_lock.h"
 
 #include <fcntl.h>
@@ -233,8 +233,8 @@ void DirectoryLock::require_held() {
   const std::string now(reinterpret_cast<const char*>(content.data()), content.size());
   if (now == text_) return;
   throw BackendError("checkpoint directory " + file_.parent_path().string() + " now belongs to " + words(parse(now)) +
-                     ". This process gave no heartbeat for " + std::to_string(kAbandonedSeconds) +
-                     " s; its checkpoint is not written");
+                     "; the checkpoint is not written. Was lock.json deleted, or this process stopped for " +
+                     std::to_string(kAbandonedSeconds) + " s? End one of the two jobs");
 }
 
 }  // namespace kolo::checkpoint

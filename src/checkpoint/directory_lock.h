@@ -34,7 +34,7 @@ class DirectoryLock {
   DirectoryLock(const DirectoryLock&) = delete;
   DirectoryLock& operator=(const DirectoryLock&) = delete;
 
-  // From which owner, and why, the lock was taken over. Empty: it was free.
+  // Names the previous owner and the reason if the lock was taken over; empty if the directory was not locked.
   [[nodiscard]] const std::string& notice() const noexcept { return notice_; }
   // BackendError naming the new owner, if another process has taken the lock over. Restores a file that was deleted.
   void require_held();

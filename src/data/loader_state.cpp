@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 constexpr int kLent = 2;                        // batches the caller may hold
-constexpr std::size_t kMaxReplacements = 1000;  // tried for one sample: then it is not a few broken files
+constexpr std::size_t kMaxReplacements = 1000;  // tried for one sample before next() throws
 constexpr std::chrono::seconds kStopTimeout{10};
 
 std::size_t bytes_of(const TransformOptions& transform) {
@@ -159,7 +159,7 @@ void LoaderState::make_sample(SampleMaker& maker, const Task& task, std::vector<
     task.slot->indices[static_cast<std::size_t>(task.position)] = -1;
     return;
   }
-  // The complement of an index is none, so that these numbers are not those of any sample's crop.
+  // ~index is never an index of the dataset, so this random sequence differs from that of every sample's crop.
   SampleRandom random(options_.seed, task.epoch, ~static_cast<std::uint64_t>(task.index));
   std::vector<std::int64_t> candidates = others_of_class(task.index);
   while (!candidates.empty() && broken.size() <= kMaxReplacements) {
@@ -168,10 +168,10 @@ void LoaderState::make_sample(SampleMaker& maker, const Task& task, std::vector<
     if (try_sample(maker, task, candidates.back(), broken)) return;
     candidates.pop_back();
   }
-  throw BackendError("no readable image in class " + dataset_->class_name(dataset_->label(task.index)) + " among the " +
-                     std::to_string(broken.size()) + " that were tried, of which the first is " +
-                     dataset_->name(task.index) + ": " + book_.broken_among({task.index}, *dataset_).front().what +
-                     ". Repair the class's files or remove its folder");
+  throw BackendError("no readable image in class " + dataset_->class_name(dataset_->label(task.index)) + ": " +
+                     std::to_string(broken.size()) + " files tried, the first is " + dataset_->name(task.index) + " (" +
+                     book_.broken_among({task.index}, *dataset_).front().what +
+                     "). Repair the class's files or remove its folder");
 }
 
 std::vector<std::int64_t> LoaderState::others_of_class(std::int64_t index) {

@@ -226,7 +226,7 @@ TEST(Roots, AreComparedByBroadcasts) {
   });
 }
 
-// Each rank in its own call: none may take the other's texts or bytes for its own.
+// Ranks call different collectives: every rank must throw instead of using the data of the other call.
 TEST(Calls, DifferentCallsOfRanksAreNamedOnAllRanks) {
   on_ranks(2, [](Context& context) {
     Training training(context);

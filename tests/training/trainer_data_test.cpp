@@ -127,7 +127,7 @@ TEST(Datasets, EmptyClassIsANoteAndShiftsNoLabel) {
   });
 }
 
-// Each rank in its own collective: none may take the other's for its own.
+// Ranks call different collectives: every rank must throw instead of using the data of the other call.
 TEST(Ranks, DifferentCollectivesNeverMatch) {
   double number = 1;
   const auto sum = [&](kolo::Context& context) {

@@ -34,21 +34,23 @@ class Dataset {
 
 // What an ImageFolder does not use. Names that begin with a dot are not counted.
 struct FolderListing {
-  // Entries without an image extension, that are no regular file, or that lie outside of the class folders.
+  // Files without an image extension, files outside the class folders, and entries that are not regular files.
   std::int64_t ignored = 0;
   std::map<std::string, std::int64_t> unsupported;  // image files that kolo cannot decode, by lower-case extension
   std::vector<std::string> empty_classes;           // class folders without a JPEG or PNG file
 };
 
-// root/<class>/, read as torchvision's ImageFolder reads it: files that end in .jpg, .jpeg or .png in any case, from
-// all sub-folders of the class, through symbolic links. Names that begin with a dot are not read. A class's label is
-// its folder's place in the byte-wise sorted list of all folders. Samples are sorted by class, then by sub-folder, then
-// by name. So every rank that sees the same tree numbers it alike. The content of a file is checked when it is read.
+// Images below root/<class>/. The files end in .jpg, .jpeg or .png in any case. Sub-folders and symbolic links are
+// followed; names that begin with a dot are skipped. A label is the position of the class folder in byte-wise order.
+// Samples are sorted by class, then by sub-folder, then by name, as in torchvision. Ranks with the same tree therefore
+// have the same indices. The content of a file is checked when the file is read.
 class ImageFolder final : public Dataset {
  public:
-  // Throws UsageError if root or a folder below it cannot be listed, has a link that leads back to a folder around it,
-  // has no class folders or no image at all, or if more than 1 % of a class's image files are of a format that kolo
-  // cannot decode (.bmp, .pgm, .ppm, .tif, .tiff, .webp).
+  // Throws UsageError if
+  // - root or a folder below root cannot be listed,
+  // - a symbolic link forms a cycle,
+  // - root has no class folder or no image,
+  // - more than 1 % of the image files of a class are .bmp, .pgm, .ppm, .tif, .tiff or .webp files.
   explicit ImageFolder(const std::filesystem::path& root);
   // The same, with the labels of `class_names`, e.g. those of the training images. Throws UsageError if root lacks one
   // of these folders, or has another one.
@@ -76,8 +78,8 @@ class ImageFolder final : public Dataset {
   FolderListing listing_;
 };
 
-// A line for each kind of thing that a listing leaves out; warnings first, and these begin with "warning: ". `root`
-// names the folder.
+// One line for each non-empty field of `listing`. Warnings come first and begin with "warning: ". `root` is the folder
+// name in the lines.
 [[nodiscard]] std::vector<std::string> describe(const FolderListing& listing, const std::string& root);
 
 struct SyntheticJpegOptions {

@@ -1,5 +1,5 @@
 #pragma once
-// What decides which sample an index means, in a few numbers that ranks can compare.
+// Hashes of the names and labels of a dataset. Ranks compare them to verify that an index means the same sample.
 #include <cstdint>
 
 #include "kolo/data/dataset.h"
@@ -8,8 +8,8 @@
 namespace KOLO_EXPORT kolo {
 namespace data {
 
-// Of names, not of contents: `class_names` and `sample_names` are XXH3 hashes of the lists in their order. Paths are
-// relative to the data set's root, so that it may lie elsewhere on each host.
+// Hashes (XXH3) of names and labels in dataset order; file contents are not read. Names are relative to the root of the
+// dataset, so the root may differ between hosts.
 struct Fingerprint {
   std::int64_t classes = 0;
   std::uint64_t class_names = 0;
@@ -18,7 +18,7 @@ struct Fingerprint {
   bool operator==(const Fingerprint&) const = default;
 };
 
-// By Dataset::class_name(), name() and label(): time grows with the number of samples.
+// Reads class_name(), name() and label() of the dataset, in time linear in the number of samples.
 [[nodiscard]] Fingerprint fingerprint(const Dataset& dataset);
 
 }  // namespace data

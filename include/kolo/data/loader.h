@@ -6,8 +6,8 @@
 //   while (auto batch = loader.next()) train(*batch);     // the batch's memory goes back when `batch` does
 //   report(loader.report());
 //
-// What a sample looks like, and by which one it is replaced if it is broken, is a function of (seed, epoch, index)
-// alone: neither the number of workers nor of ranks changes it.
+// The pixels of a sample, and the replacement of a broken sample, are a function of (seed, epoch, index) alone. The
+// number of workers and of ranks does not change them.
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -56,8 +56,7 @@ struct OddFile {
   std::string what;  // the decoder's words, or what it was converted from
 };
 
-// Since the loader was made, over all epochs. Lists are in dataset order and name each file once; counts are of
-// samples.
+// Totals of all epochs. The lists name each file once, in dataset order; the numbers count samples.
 struct LoaderReport {
   std::int64_t decoded = 0;
   std::int64_t replaced = 0;
@@ -66,10 +65,10 @@ struct LoaderReport {
   std::vector<OddFile> converted;  // CMYK, YCCK or grey JPEG; PNG
 };
 
-// Of the current epoch, in the batches that next() has delivered.
+// Files of the batches that next() has delivered in the current epoch.
 struct EpochFiles {
-  std::int64_t read = 0;        // files, replacements among them
-  std::vector<OddFile> broken;  // of these, in dataset order, each once
+  std::int64_t read = 0;        // files read, including damaged files and their replacements
+  std::vector<OddFile> broken;  // damaged files, each once, in dataset order
 };
 
 class LoaderState;

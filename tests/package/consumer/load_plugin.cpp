@@ -1,5 +1,5 @@
-// A program that does not know kolo: load_plugin PLUGIN [stays] runs main() of a plug-in that uses it, and closes the
-// plug-in, which is then unloaded. stays: it has an archive of kolo, which is not.
+// load_plugin PLUGIN [stays] loads a plug-in that uses kolo, runs its main() and closes it. The plug-in must then be
+// unloaded. With "stays" (the plug-in contains an archive of kolo) it must stay loaded.
 #include <dlfcn.h>
 
 #include <cstdio>

@@ -82,7 +82,7 @@ TEST_F(OddFiles, AreReplacedByARandomReadableOneOfTheirClass) {
   }
 }
 
-// Which one it is depends on (seed, epoch, index) alone: neither on the order of samples nor on other ranks.
+// The replacement is a function of (seed, epoch, index) alone, not of the order of samples or of other ranks.
 TEST_F(OddFiles, ReplacementDependsOnSeedEpochAndIndex) {
   LoaderOptions options = small_options();
   Loader loader(dataset_, options);
