@@ -106,8 +106,9 @@ class CheckpointDirectory {
 
   // Makes a temporary folder, has `write` put files into it, flushes them to disk, adds the manifest and renames the
   // folder: committed at once. Throws what `write` throws, with nothing changed. A checkpoint of the same step is
-  // replaced. Returns the folder. Without lock(), save() holds the lock during the call and throws UsageError if
-  // another process holds it. With lock(), save() throws BackendError if another process has taken over the lock.
+  // replaced. A folder that is to be removed and cannot be is left. Returns the folder. Without lock(), save() holds
+  // the lock during the call and throws UsageError if another process holds it. With lock(), save() throws BackendError
+  // if another process has taken over the lock.
   std::filesystem::path save(const CheckpointInfo& info,
                              const std::function<void(const std::filesystem::path& folder)>& write);
 

@@ -58,17 +58,21 @@ void create_folder(const fs::path& root) {
   if (error) throw BackendError("cannot create " + root.string() + ": " + error.message());
 }
 
+// A folder that cannot be removed stays: a later save() tries again.
 void remove_folder(const fs::path& folder) {
-  std::error_code error;
-  fs::remove_all(folder, error);
-  if (error) throw BackendError("cannot remove " + folder.string() + ": " + error.message());
+  std::error_code ignored;
+  fs::remove_all(folder, ignored);
 }
 
-// Removed under a temporary name, so that nobody ever sees half of a checkpoint under a complete one's.
-void retire(const fs::path& folder) {
+// Removes `folder` under a temporary name, so that no reader sees half of a checkpoint under the name of a complete
+// one. False: it cannot be renamed, and stays.
+bool retire(const fs::path& folder) {
   const fs::path doomed = make_temporary_folder(folder.parent_path(), kTemporaryPrefix);
-  if (::rename(folder.c_str(), doomed.c_str()) != 0) throw_errno("rename " + folder.string() + " to", doomed);
+  const bool renamed = ::rename(folder.c_str(), doomed.c_str()) == 0;
+  const int reason = errno;
   remove_folder(doomed);
+  errno = reason;
+  return renamed;
 }
 
 void move_into_place(const fs::path& temporary, const fs::path& target) {
@@ -79,7 +83,7 @@ void move_into_place(const fs::path& temporary, const fs::path& target) {
       remove_folder(temporary);
       return;
     }
-    retire(target);
+    if (!retire(target)) throw_errno("rename", target);
   }
   if (::rename(temporary.c_str(), target.c_str()) != 0) throw_errno("rename " + temporary.string() + " to", target);
   sync_to_disk(target.parent_path());

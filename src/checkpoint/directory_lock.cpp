@@ -119,6 +119,13 @@ std::string content_of(const fs::path& file) {
   return fd ? content_of(fd.get()) : "";
 }
 
+// With the time that the host was suspended.
+std::int64_t seconds_since_boot() {
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  return now.tv_sec;
+}
+
 bool is_same_file(int fd, const fs::path& file) {
   struct stat open {
   }, named{};
@@ -133,7 +140,7 @@ std::int64_t silent_seconds(int lock, const fs::path& file) {
   }, then{};
   if (::fstat(probe.descriptor(), &now) != 0) throw_errno("examine", file);
   if (::fstat(lock, &then) != 0) throw_errno("examine", file);
-  return now.st_mtim.tv_sec - then.st_mtim.tv_sec;
+  return std::max<std::int64_t>(0, now.st_mtim.tv_sec - then.st_mtim.tv_sec);
 }
 
 }  // namespace
@@ -215,15 +222,27 @@ bool DirectoryLock::take_over_if_abandoned(bool wait_for_content) {
 void DirectoryLock::start_heartbeat() {
   stop_.reset(::eventfd(0, EFD_CLOEXEC));
   if (!stop_) throw_errno("make an event for", file_);
-  heartbeat_ = base::start_thread("the heartbeat of a checkpoint directory", [lock = fd_.get(), stop = stop_.get()] {
-    pollfd entry{stop, POLLIN, 0};
-    // The descriptor, not the name: the name may be another owner's by now.
-    while (::poll(&entry, 1, kHeartbeatSeconds * 1000) <= 0) ::futimens(lock, nullptr);
+  last_heartbeat_ = seconds_since_boot();
+  heartbeat_ = base::start_thread("the heartbeat of a checkpoint directory", [this, lock = fd_.get()] {
+    pollfd entry{stop_.get(), POLLIN, 0};
+    while (::poll(&entry, 1, kHeartbeatSeconds * 1000) <= 0) {
+      if (is_silent()) was_silent_ = true;
+      // The descriptor, not the name: the name may be another owner's by now.
+      ::futimens(lock, nullptr);
+      last_heartbeat_ = seconds_since_boot();
+    }
   });
 }
 
+bool DirectoryLock::is_silent() const { return seconds_since_boot() - last_heartbeat_ >= kAbandonedSeconds; }
+
 void DirectoryLock::require_held() {
   if (!fs::exists(file_)) {
+    if (was_silent_ || is_silent()) {
+      throw BackendError("checkpoint directory " + file_.parent_path().string() + ": this process was stopped for " +
+                         std::to_string(kAbandonedSeconds) + " s, so another job may have used the directory since. " +
+                         "The checkpoint is not written. Resume from the newest checkpoint");
+    }
     write_file(file_, text_);
     const base::UniqueFd fd(::open(file_.c_str(), O_RDONLY | O_CLOEXEC));
     // The heartbeat's descriptor keeps its number.

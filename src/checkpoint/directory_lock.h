@@ -1,6 +1,7 @@
 #pragma once
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -36,13 +37,16 @@ class DirectoryLock {
 
   // Names the previous owner and the reason if the lock was taken over; empty if the directory was not locked.
   [[nodiscard]] const std::string& notice() const noexcept { return notice_; }
-  // BackendError naming the new owner, if another process has taken the lock over. Restores a file that was deleted.
+  // BackendError if another process has taken over the lock, or may have held it meanwhile because this process was
+  // stopped. Restores a file that was deleted.
   void require_held();
 
  private:
   bool create();
   bool take_over_if_abandoned(bool wait_for_content);
   void start_heartbeat();
+  // No heartbeat for so long that another host may have taken over the lock.
+  [[nodiscard]] bool is_silent() const;
 
   std::filesystem::path file_;
   std::string text_;  // content of the file while this process holds the lock
@@ -50,6 +54,8 @@ class DirectoryLock {
   pid_t process_;  // a forked child leaves the lock to its parent
   base::UniqueFd fd_;
   base::UniqueFd stop_;
+  std::atomic<std::int64_t> last_heartbeat_ = 0;  // seconds since boot
+  std::atomic<bool> was_silent_ = false;
   std::thread heartbeat_;
 };
 

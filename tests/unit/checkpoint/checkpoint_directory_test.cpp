@@ -1,6 +1,9 @@
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/fs.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -124,6 +127,31 @@ TEST(CheckpointDirectory, KeepOneKeepsTheNewestFiniteToo) {
   directory.save({2, 0, {}, false}, write);
   directory.save({3, 0, {}, false}, write);
   EXPECT_THAT(steps_of(directory), ::testing::ElementsAre(1, 3));
+}
+
+// Root may do all else. False: the file system has no such flag.
+bool set_immutable(const fs::path& file, bool immutable) {
+  const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  int flags = 0;
+  bool done = fd >= 0 && ::ioctl(fd, FS_IOC_GETFLAGS, &flags) == 0;
+  flags = immutable ? flags | FS_IMMUTABLE_FL : flags & ~FS_IMMUTABLE_FL;
+  done = done && ::ioctl(fd, FS_IOC_SETFLAGS, &flags) == 0;
+  ::close(fd);
+  return done;
+}
+
+TEST(CheckpointDirectory, FoldersThatCannotBeRemovedAreLeft) {
+  const test::TemporaryFolder folder;
+  CheckpointDirectory directory(folder.path(), {.keep = 1});
+  const fs::path kept = save(directory, 1, "one") / "model.safetensors";
+  if (!set_immutable(kept, true)) GTEST_SKIP() << "no immutable files here";
+  EXPECT_NO_THROW(save(directory, 2, "two"));
+  EXPECT_NO_THROW(save(directory, 3, "three"));
+  EXPECT_EQ(directory.list().size(), 1U);
+  EXPECT_EQ(directory.latest()->info.step, 3);
+  for (const auto& entry : fs::recursive_directory_iterator(folder.path())) {
+    if (entry.path().filename() == "model.safetensors") set_immutable(entry.path(), false);
+  }
 }
 
 TEST(CheckpointDirectory, DifferencesNameBothValues) {
