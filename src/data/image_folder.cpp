@@ -25,6 +25,7 @@ constexpr std::array<std::string_view, 3> kDecoded{".jpeg", ".jpg", ".png"};
 // The rest of torchvision's IMG_EXTENSIONS.
 constexpr std::array<std::string_view, 6> kUnsupported{".bmp", ".pgm", ".ppm", ".tif", ".tiff", ".webp"};
 constexpr std::int64_t kUnsupportedPercent = 1;  // of a class
+constexpr off_t kMaxBytes = off_t{1} << 31;      // of a file
 constexpr std::size_t kNamed = 5;                // classes named in a message
 
 template <std::size_t Count>
@@ -86,8 +87,13 @@ void for_each_entry(const fs::path& folder, const Use& use) {
 std::vector<std::string> class_folders(const fs::path& root, FolderListing& listing) {
   std::vector<std::string> names;
   for_each_entry(root, [&](const fs::directory_entry& entry, std::string name) {
-    if (type_of(entry) == fs::file_type::directory) {
+    const fs::file_type type = type_of(entry);
+    if (type == fs::file_type::directory) {
       names.push_back(std::move(name));
+    } else if (type == fs::file_type::not_found || type == fs::file_type::none) {
+      throw UsageError(
+          "cannot follow the link " + (root / name).string() +
+          ": it may be a class folder. Is a disk not mounted? Remove the link, or what it names must exist");
     } else {
       ++listing.ignored;
     }
@@ -250,6 +256,7 @@ std::span<const std::byte> ImageFolder::bytes(std::int64_t index, std::vector<st
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) fail(path, "examine");
   if (!S_ISREG(status.st_mode)) throw BackendError("cannot read " + path + ": it is not a regular file");
+  if (status.st_size > kMaxBytes) throw BackendError("cannot read " + path + ": it is larger than 2 GiB");
   const auto size = static_cast<std::size_t>(status.st_size);
   if (scratch.size() < size) scratch.resize(size);
   std::size_t done = 0;

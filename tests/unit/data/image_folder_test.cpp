@@ -122,6 +122,23 @@ TEST(ImageFolder, LinkToAFolderAroundItIsAnErrorThatNamesIt) {
               ThrowsMessage<UsageError>(AllOf(HasSubstr("a/sub/back"), HasSubstr("leads back"))));
 }
 
+TEST(ImageFolder, ClassLinkThatLeadsNowhereIsAnErrorThatNamesIt) {
+  const test::TemporaryFolder folder;
+  folder.write("a/1.jpg", "x");
+  std::filesystem::create_symlink("/not/mounted/b", folder.path() / "b");
+  EXPECT_THAT([&] { ImageFolder{folder.path()}; },
+              ThrowsMessage<UsageError>(HasSubstr((folder.path() / "b").string())));
+}
+
+TEST(ImageFolder, FileBeyondTwoGiBIsNotRead) {
+  const test::TemporaryFolder folder;
+  std::filesystem::resize_file(folder.write("a/1.jpg", "x"), (std::uintmax_t{1} << 31) + 1);  // sparse
+  const ImageFolder images(folder.path());
+  std::vector<std::byte> scratch;
+  EXPECT_THAT([&] { images.bytes(0, scratch); }, ThrowsMessage<BackendError>(HasSubstr("larger than 2 GiB")));
+  EXPECT_TRUE(scratch.empty());
+}
+
 TEST(ImageFolder, LabelsAreThoseOfTheGivenClasses) {
   const test::TemporaryFolder folder;
   for (const char* name : {"a/1.jpg", "c/1.jpg", "b/1.jpg"}) folder.write(name, name);

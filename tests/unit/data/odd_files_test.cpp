@@ -176,8 +176,8 @@ TEST(Loader, ClassWithoutAReadableImageIsAnErrorFromNextAndNotAHang) {
   Loader loader(std::make_shared<ImageFolder>(folder.path()), small_options());
   loader.start_epoch(0, range(5));
   EXPECT_THAT([&] { (void)loader.next(); },
-              ThrowsMessage<BackendError>(AllOf(HasSubstr("no readable image in class a among the 5"),
-                                                HasSubstr(".JPEG: neither a JPEG nor a PNG"))));
+              ThrowsMessage<BackendError>(AllOf(HasSubstr("no readable image in class a: 5 files tried"),
+                                                HasSubstr(".JPEG (neither a JPEG nor a PNG)"))));
   EXPECT_THROW((void)loader.next(), BackendError);
   EXPECT_EQ(loader.next(), nullptr);
 }
