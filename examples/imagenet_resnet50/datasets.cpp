@@ -117,6 +117,10 @@ Datasets open_datasets(kolo::Context& context, const Options& options) {
     class_names = folder->class_names();
     return folder;
   });
+  const data::Fingerprint print = data::fingerprint(*sets.train);
+  sets.fingerprint = {{"class_names", std::to_string(print.class_names)},
+                      {"samples", std::to_string(print.samples)},
+                      {"sample_names", std::to_string(print.sample_names)}};
   sets.validation = open(context, "val/", [&]() -> DatasetPtr {
     const fs::path val = fs::path(options.data) / "val";
     if (fs::symlink_status(val).type() == fs::file_type::not_found) return nullptr;

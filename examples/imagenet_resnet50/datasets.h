@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "kolo/checkpoint.h"
 #include "kolo/context.h"
 #include "kolo/data/dataset.h"
 #include "options.h"
@@ -15,6 +16,8 @@ using DatasetPtr = std::shared_ptr<const kolo::data::Dataset>;
 struct Datasets {
   DatasetPtr train, validation;    // null: made-up tensors, or no val/
   std::vector<std::string> notes;  // what the listings of folders leave out
+  // Fingerprint of the training images, for checkpoints; empty for synthetic data.
+  kolo::checkpoint::Metadata fingerprint;
 };
 
 // Validation images have the class names of the training images. Throws kolo::UsageError if a data set cannot be

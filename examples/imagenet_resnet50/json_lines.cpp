@@ -40,9 +40,9 @@ std::string last_piece(int fd, off_t size) {
 
 }  // namespace
 
-JsonLines::JsonLines(const std::string& path, bool append) : path_(path) {
+JsonLines::JsonLines(const std::string& path, bool append) : path_(path), keep_(append) {
   // Reading is for the torn piece. A pipe or a terminal may refuse it, and has none.
-  const int flags = O_CREAT | O_APPEND | O_CLOEXEC | (append ? 0 : O_TRUNC);
+  const int flags = O_CREAT | O_APPEND | O_CLOEXEC;
   struct stat status {};
   const bool special = ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
   fd_ = ::open(path.c_str(), flags | (special ? O_WRONLY : O_RDWR), 0666);
@@ -75,6 +75,8 @@ void JsonLines::cut_torn_piece() {
 
 std::string JsonLines::write(const nlohmann::ordered_json& line) {
   const std::string text = kolo::json_text(line) + '\n';
+  if (!keep_ && size_of(fd_) > 0) (void)!::ftruncate(fd_, 0);
+  keep_ = true;
   const off_t before = size_of(fd_);
   std::size_t done = 0;
   while (done < text.size()) {

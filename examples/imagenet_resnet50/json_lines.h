@@ -9,7 +9,8 @@ namespace imagenet {
 // process is killed, the incomplete line is removed when the file is opened with `append`.
 class JsonLines {
  public:
-  // `append`: keeps the content and removes an incomplete last line. Throws kolo::UsageError if opening fails.
+  // `append`: keeps the content and removes an incomplete last line; otherwise the first write() empties the file.
+  // Throws kolo::UsageError if opening fails.
   JsonLines(const std::string& path, bool append);
   ~JsonLines();
   JsonLines(const JsonLines&) = delete;
@@ -23,6 +24,7 @@ class JsonLines {
 
   std::string path_;
   int fd_ = -1;
+  bool keep_;  // the content
 };
 
 }  // namespace imagenet

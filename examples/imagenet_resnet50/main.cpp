@@ -19,6 +19,7 @@
 #include "trainer.h"
 
 int main(int argc, char** argv) {
+  imagenet::prepare_streams();
   std::optional<imagenet::Options> options;
   std::string wrong;
   try {

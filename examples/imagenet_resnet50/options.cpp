@@ -43,6 +43,13 @@ CLI::Validator one_of(const std::map<std::string, T>& values) {
   return {check, names};
 }
 
+CLI::Validator not_empty() {
+  const auto check = [](const std::string& text) {
+    return std::string(text.empty() ? "is empty. Is a shell variable unset?" : "");
+  };
+  return {check, "PATH"};
+}
+
 // Like CLI::Range, which takes nan for a number of any range.
 CLI::Validator number_in(const std::string& low, const std::string& high) {
   const std::string range = low + " to " + high;
@@ -107,17 +114,17 @@ void add_run(CLI::App& app, Options& o) {
   add_choice(app, "--memory-format", o.channels_last, {{"channels_last", true}, {"contiguous", false}},
              "of images and convolutions' weights");
   app.add_flag("--check", o.check, "compare options, file names and labels of all ranks, then end without training");
-  app.add_option("--json", o.json, "file for JSON lines");
+  app.add_option("--json", o.json, "file for JSON lines")->check(not_empty());
   app.add_option("--log-interval", o.log_interval,
                  "steps between two looks at the loss: JSON lines come then, and the console shows the latest")
       ->check(whole_number_in(1, 1000000));
-  app.add_option("--checkpoint-dir", o.checkpoint_dir, "where epoch ends are kept");
+  app.add_option("--checkpoint-dir", o.checkpoint_dir, "where epoch ends are kept")->check(not_empty());
   app.add_option("--keep-checkpoints", o.keep_checkpoints, "the newest so many, 0: all")
       ->check(whole_number_in(0, 1000000));
   add_choice(app, "--on-nan", o.on_nan, {{"stop", OnNan::stop}, {"warn", OnNan::warn}},
              "stop: error after 20 consecutive steps with a non-finite loss, or at the end of an epoch with a "
              "non-finite weight; warn: warnings only");
-  app.add_option("--resume", o.resume, "a checkpoint, or a folder of them: the newest");
+  app.add_option("--resume", o.resume, "a checkpoint, or a folder of them: the newest")->check(not_empty());
 }
 
 void add_recipe(CLI::App& app, Options& o) {

@@ -1,5 +1,6 @@
 #include "process.h"
 
+#include <fcntl.h>
 #include <malloc.h>
 #include <sched.h>
 #include <sys/ioctl.h>
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdlib>
 #include <limits>
 #include <string_view>
@@ -23,6 +25,13 @@ bool on_one_core() {
 }
 
 }  // namespace
+
+void prepare_streams() {
+  for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
+    if (::fcntl(stream, F_GETFD) < 0) (void)!::open("/dev/null", O_RDWR);  // gets the lowest free descriptor
+  }
+  std::signal(SIGPIPE, SIG_IGN);
+}
 
 void keep_freed_memory() {
   // A threshold above 32 MiB is refused, and activations are larger: so no block is ever mapped on its own.

@@ -5,6 +5,10 @@
 
 namespace imagenet {
 
+// Opens closed standard streams on /dev/null, so that no file gets their descriptors and what is printed. A write to a
+// closed pipe is an error instead of the end of the process. Call before any file is opened.
+void prepare_streams();
+
 // Keeps freed memory in the process. By default glibc gives every large block back to the kernel and takes it again
 // zeroed, page by page: 9,000 to 14,000 page faults a training step. Call once, before anything large is allocated.
 void keep_freed_memory();

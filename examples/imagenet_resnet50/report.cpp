@@ -21,6 +21,11 @@ using json = nlohmann::ordered_json;
   return text;
 }
 
+std::string validation_text(const EpochRecord& r) {
+  return format("validation loss %.4f, top-1 %.2f %%, top-5 %.2f %% of %lld images", r.val_loss, 100 * r.top1,
+                100 * r.top5, static_cast<long long>(r.val_images));
+}
+
 }  // namespace
 
 Reporter::Reporter(bool active, const std::string& path, bool append)
@@ -147,12 +152,11 @@ void Reporter::epoch(const EpochRecord& r, std::int64_t epochs) {
                             r.whole ? "done" : "not finished (--steps)", r.train_loss, 100 * r.train_top1,
                             static_cast<long long>(r.images), r.seconds,
                             r.seconds > 0 ? static_cast<double>(r.images) / r.seconds : 0.0);
-  if (r.validated) {
-    text += format("; validation loss %.4f, top-1 %.2f %%, top-5 %.2f %% of %lld images", r.val_loss, 100 * r.top1,
-                   100 * r.top5, static_cast<long long>(r.val_images));
-  }
+  if (r.validated) text += "; " + validation_text(r);
   note(text);
 }
+
+void Reporter::validation(const EpochRecord& r) { note(validation_text(r)); }
 
 void Reporter::counters(const kolo::CounterSnapshot& counters) {
   if (!active_ || !json_) return;

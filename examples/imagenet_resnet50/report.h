@@ -51,6 +51,8 @@ class Reporter {
   void step(const StepRecord& record);
   void epoch(const EpochRecord& record, std::int64_t epochs);
   void counters(const kolo::CounterSnapshot& counters);
+  // Of a run that only validates what it has resumed.
+  void validation(const EpochRecord& record);
   void note(const std::string& line);
 
  private:

@@ -176,6 +176,31 @@ void refuse_others_checkpoints(const std::filesystem::path& folder, const std::s
                          folder.string() + ", or name another folder");
 }
 
+// Warnings about training images that are not those of the checkpoint; throws if a label or the position in the epoch
+// would mean something else. `images`: of the unfinished epoch, done. Checkpoints of synthetic data have no
+// fingerprint.
+std::vector<std::string> compare_data(const checkpoint::Metadata& saved, const checkpoint::Metadata& fingerprint,
+                                      std::int64_t images) {
+  const auto differs = [&](const std::string& name) {
+    const auto before = saved.find(name);
+    const auto now = fingerprint.find(name);
+    return before != saved.end() && now != fingerprint.end() && before->second != now->second;
+  };
+  if (differs("class_names")) {
+    throw kolo::UsageError(
+        "--resume: the class names of --data are not those of the checkpoint, so its labels would mean other classes. "
+        "Use the data set that the checkpoint was trained on");
+  }
+  if (!differs("samples") && !differs("sample_names")) return {};
+  const std::string text = "the training images of --data are not those of the checkpoint: " + saved.at("samples") +
+                           " images in the checkpoint, " + fingerprint.at("samples") + " in this run";
+  if (images > 0) {
+    throw kolo::UsageError("--resume: " + text + ". The checkpoint is inside an epoch, so images would repeat or be " +
+                           "missing. Use the same images, or a checkpoint of an epoch's end");
+  }
+  return {text};
+}
+
 // What the user should know of the checkpoint that this run goes on from.
 std::vector<std::string> warnings_of(const checkpoint::Checkpoint& found, const Options& options, int ranks,
                                      const std::vector<std::string>& passed_over) {
@@ -192,7 +217,7 @@ std::vector<std::string> warnings_of(const checkpoint::Checkpoint& found, const 
   for (const auto& one : checkpoint::CheckpointDirectory(found.folder.parent_path()).list()) {
     if (!one.info.finite) continue;
     text = "weights of " + found.folder.string() + " are not finite. To use finite weights: --resume " +
-           one.folder.string();
+           one.folder.string() + " with another --checkpoint-dir";
   }
   warnings.push_back(text);
   return warnings;
@@ -236,8 +261,8 @@ std::unique_ptr<checkpoint::CheckpointDirectory> prepare_checkpoint_dir(kolo::Co
 }
 
 std::string save_snapshot(kolo::Context& context, checkpoint::CheckpointDirectory* directory, const Options& options,
-                          const Position& position, const torch::nn::Module& model,
-                          torch::optim::Optimizer& optimizer) {
+                          const checkpoint::Metadata& fingerprint, const Position& position,
+                          const torch::nn::Module& model, torch::optim::Optimizer& optimizer) {
   const at::NoGradGuard no_grad;
   context.wait_for_devices();  // what the last steps have reduced is whole, or this throws
   const at::Tensor random = gather_random_states(context);
@@ -248,6 +273,7 @@ std::string save_snapshot(kolo::Context& context, checkpoint::CheckpointDirector
     const std::int64_t images = position.done_before + position.step_in_epoch * options.batch * context.size();
     info.finite = position.finite;
     info.metadata = settings_of(options, context.size());
+    info.metadata.insert(fingerprint.begin(), fingerprint.end());
     info.metadata["arch"] = options.arch;
     info.metadata["ranks"] = std::to_string(context.size());
     info.metadata["batch"] = std::to_string(options.batch);
@@ -270,8 +296,8 @@ std::string save_snapshot(kolo::Context& context, checkpoint::CheckpointDirector
   });
 }
 
-Position load_snapshot(kolo::Context& context, const Options& options, torch::nn::Module& model,
-                       torch::optim::Optimizer& optimizer) {
+Position load_snapshot(kolo::Context& context, const Options& options, const checkpoint::Metadata& fingerprint,
+                       torch::nn::Module& model, torch::optim::Optimizer& optimizer) {
   const at::NoGradGuard no_grad;
   Position position;
   std::int64_t images = 0;  // of the epoch, done
@@ -293,6 +319,9 @@ Position load_snapshot(kolo::Context& context, const Options& options, torch::nn
     position.old_global_batch = number_of(found.info.metadata, "batch") * number_of(found.info.metadata, "ranks");
     position.scaler = scaler_state(found.info.metadata);
     position.warnings = warnings_of(found, options, context.size(), passed_over);
+    for (auto& warning : compare_data(found.info.metadata, fingerprint, images)) {
+      position.warnings.push_back(std::move(warning));
+    }
     return found.folder.string();
   });
   std::array<double, 7> numbers{};

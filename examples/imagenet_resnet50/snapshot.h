@@ -49,14 +49,15 @@ std::unique_ptr<kolo::checkpoint::CheckpointDirectory> prepare_checkpoint_dir(ko
                                                                               const Options& options,
                                                                               std::string& notice);
 
-// Rank 0 writes into `directory`, all ranks return together, or throw together. Returns the folder. Collective.
+// Rank 0 writes into `directory`, all ranks return together, or throw together. `fingerprint`: of the training images,
+// Datasets::fingerprint. Returns the folder. Collective.
 std::string save_snapshot(kolo::Context& context, kolo::checkpoint::CheckpointDirectory* directory,
-                          const Options& options, const Position& position, const torch::nn::Module& model,
-                          torch::optim::Optimizer& optimizer);
+                          const Options& options, const kolo::checkpoint::Metadata& fingerprint,
+                          const Position& position, const torch::nn::Module& model, torch::optim::Optimizer& optimizer);
 
-// Rank 0 reads options.resume, and every rank gets the same state. Throws when it does not fit the model or the options
-// that results depend on. Collective.
-Position load_snapshot(kolo::Context& context, const Options& options, torch::nn::Module& model,
-                       torch::optim::Optimizer& optimizer);
+// Rank 0 reads options.resume, and every rank gets the same state. Throws if the checkpoint does not fit the model, the
+// options that results depend on, or the training images. Collective.
+Position load_snapshot(kolo::Context& context, const Options& options, const kolo::checkpoint::Metadata& fingerprint,
+                       torch::nn::Module& model, torch::optim::Optimizer& optimizer);
 
 }  // namespace imagenet

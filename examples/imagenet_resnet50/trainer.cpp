@@ -87,6 +87,7 @@ class Trainer {
     warn_about_binding();
     for (const auto& line : data_.notes) reporter_.note(line);
     if (!options_.resume.empty()) say_where_it_goes_on();
+    if (!options_.resume.empty() && position_.epoch >= options_.epochs) validate_again();
     if (options_.check) {
       reporter_.note(check_result());
       return;
@@ -102,7 +103,8 @@ class Trainer {
       check_weights();
       if (!options_.checkpoint_dir.empty()) {
         if (scaler_) position_.scaler = scaler_->state();
-        reporter_.note("checkpoint: " + save_snapshot(context_, directory_, options_, position_, *model_, *optimizer_));
+        reporter_.note("checkpoint: " + save_snapshot(context_, directory_, options_, data_.fingerprint, position_,
+                                                      *model_, *optimizer_));
       }
       FilesOfParts files{{"train", source_->epoch_files()}};
       if (record.whole && validation_) {
@@ -133,6 +135,8 @@ class Trainer {
   // Throws, or warns, if a weight or a BatchNorm statistic is not finite.
   void check_weights();
   void validate(EpochRecord& record);
+  // Of the weights that were resumed: the run that wrote them may have ended before its validation.
+  void validate_again();
   void warn_about_binding();
   void warn_about_damage(std::int64_t epoch);
   [[nodiscard]] std::vector<kolo::data::LoaderReport> loader_reports() const;
@@ -176,7 +180,7 @@ void Trainer::make_model() {
   if (options_.resume.empty()) {
     kolo::broadcast_parameters(context_, *model_);
   } else {
-    position_ = load_snapshot(context_, options_, *model_, *optimizer_);
+    position_ = load_snapshot(context_, options_, data_.fingerprint, *model_, *optimizer_);
     if (scaler_ && position_.scaler) scaler_->load(*position_.scaler);
   }
   kolo::DistributedOptions distribution;
@@ -335,6 +339,13 @@ void Trainer::validate(EpochRecord& record) {
   record.top1 = result.top1;
   record.top5 = result.top5;
   record.val_images = result.images;
+}
+
+void Trainer::validate_again() {
+  if (!validation_ || options_.check) return;
+  EpochRecord record;
+  validate(record);
+  reporter_.validation(record);
 }
 
 void Trainer::warn_about_binding() {

@@ -16,7 +16,7 @@ if(TARGET imagenet_trainer)
   endif()
 
   # The program as a user starts it: JSON lines, resuming, odd files.
-  foreach(case json resume batch folder damaged classes ranks alone amp device nan lines bytes lock)
+  foreach(case json resume batch folder damaged classes changed ranks alone amp device nan lines streams bytes lock)
     add_test(NAME trainer.${case} COMMAND python3 ${CMAKE_CURRENT_LIST_DIR}/trainer_run.py ${case}
       $<TARGET_FILE:imagenet_resnet50> ${KOLO_MPIRUN})
     set_tests_properties(trainer.${case} PROPERTIES TIMEOUT 300 LABELS "training;mpi" PROCESSORS 2 COST 15)

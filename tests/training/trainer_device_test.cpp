@@ -249,9 +249,9 @@ TEST(Checkpoint, GoesFromTheHostToADeviceAndBack) {
       Position position;
       position.step = static_cast<std::int64_t>(value);
       position.scaler = kolo::GradScaler::State{1.0 / 3, 77};
-      save_snapshot(*context, directory.get(), options, position, written.model, *written.optimizer);
+      save_snapshot(*context, directory.get(), options, {}, position, written.model, *written.optimizer);
       Training read(options, to, -1);
-      const Position found = load_snapshot(*context, options, read.model, *read.optimizer);
+      const Position found = load_snapshot(*context, options, {}, read.model, *read.optimizer);
       expect_equal(read, written);
       EXPECT_EQ(read.model.parameters()[0].device(), to);
       EXPECT_TRUE(read.model.parameters()[0].is_contiguous(at::MemoryFormat::ChannelsLast));

@@ -52,6 +52,13 @@ TEST(JsonLines, NewFileReplacesTheOldOne) {
   EXPECT_EQ(text_of(file), "{\"b\":2}\n");
 }
 
+TEST(JsonLines, OldFileStaysUntilTheFirstLine) {
+  const TemporaryFolder folder;
+  const fs::path file = folder.write("lines", "old");
+  { const JsonLines unused(file.string(), /*append=*/false); }
+  EXPECT_EQ(text_of(file), "old");
+}
+
 TEST(JsonLines, TextThatIsNotUtf8IsWrittenWithReplacedBytes) {
   const TemporaryFolder folder;
   const std::string file = (folder.path() / "lines").string();

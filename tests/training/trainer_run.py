@@ -130,6 +130,7 @@ def case_resume(run):
     expect("settings differ" not in text, f"the settings are those of the checkpoint:\n{text}")
     idle, text = run(2, *recipe, "--resume", folder)
     expect("at step 12\nnothing left to do\n" in text and not of_kind(idle, "step"), "a finished run has nothing to do")
+    expect(text.count("validation loss ") == 1, f"a finished run is validated:\n{text}")
     epochs = recipe.index("--epochs") + 1
     _, text = run(2, *recipe[:epochs], 4, *recipe[epochs + 1:], "--lr", 0.2, "--momentum", 0.8, "--resume", folder,
                   "--steps", 13)
@@ -275,6 +276,28 @@ def case_classes(run):
     expect(text.index("checkpoint: ") < text.index("validation loss"), f"a checkpoint before validation:\n{text}")
 
 
+def case_changed(run):
+    """A run that goes on with other data than the checkpoint's."""
+    data = synth(run, "data")
+    folder = os.path.join(run.folder, "c")
+    recipe = [*TINY, "--data", data, "--batch", 4, "--epochs", 2, "--warmup-epochs", 0, "--checkpoint-dir", folder]
+    run(2, *recipe, "--steps", 3)
+    shutil.copy(files_of(data, "train")[0], os.path.join(data, "train", "class_0001", "more.jpg"))
+    lines, text = run(2, *recipe, "--resume", folder, fails=True)
+    expect("60 images in the checkpoint, 61 in this run. The checkpoint is inside an epoch" in text, f"inside:\n{text}")
+    os.remove(os.path.join(data, "train", "class_0001", "more.jpg"))
+    run(2, *recipe, "--resume", folder, "--steps", 7)
+    shutil.copy(files_of(data, "train")[0], os.path.join(data, "train", "class_0001", "more.jpg"))
+    lines, text = run(2, *recipe, "--resume", folder, "--steps", 8)
+    expect(text.count("warning: the training images of --data are not those of the checkpoint: 60 images in the "
+                      "checkpoint, 61 in this run") == 1 and of_kind(lines, "step"), f"at an epoch's border:\n{text}")
+    for part in ("train", "val"):
+        os.rename(os.path.join(data, part, "class_0000"), os.path.join(data, part, "zzz"))
+    lines, text = run(2, *recipe, "--resume", folder, fails=True)
+    expect("--resume: the class names of --data are not those of the checkpoint" in text and not of_kind(lines, "step"),
+           f"labels would shift:\n{text}")
+
+
 def case_ranks(run):
     """Data sets that differ between ranks; --check."""
     one = synth(run, "one")
@@ -358,7 +381,7 @@ def case_nan(run):
     expect(checkpoints(folder) == [(5, True), (20, False)], f"the last good one stays: {checkpoints(folder)}")
     _, text = run(2, *recipe, "--epochs", 5, "--resume", folder, "--steps", 21, "--on-nan", "warn")
     expect("checkpoint-000000000020 are not finite. To use finite weights: --resume " in text and
-           "checkpoint-000000000005\n" in text,
+           "checkpoint-000000000005 with another --checkpoint-dir" in text,
            f"which checkpoint is good:\n{text}")
     # One long epoch: the run ends in its middle.
     images = recipe.index("--synthetic-images") + 1
@@ -386,6 +409,18 @@ def case_lines(run):
     _, text = run(2, *recipe, json_path="/dev/full")
     expect(text.count("cannot be written: No space left on device") == 1, f"said once:\n{text}")
     expect("cannot be written" in text.split("epoch 1/2 done")[0], f"at once:\n{text}")
+
+
+def case_streams(run):
+    """Without a standard output, no file gets what is printed."""
+    folder = os.path.join(run.folder, "checkpoints")
+    command = ["sh", "-c", 'exec "$@" >&-', "sh", run.program, *map(str, SYNTHETIC), "--steps", "2", "--warmup-epochs", "0",
+               "--checkpoint-dir", folder]
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=120)
+    expect(done.returncode == 0, f"a run without standard output returned {done.returncode}:\n{done.stderr}")
+    expect(checkpoints(folder) == [(2, True)], "its checkpoint is written")
+    done = subprocess.run([run.program, *map(str, SYNTHETIC), "--resume", ""], stderr=subprocess.PIPE, text=True, timeout=120)
+    expect(done.returncode != 0 and "--resume: is empty" in done.stderr, f"an unset variable:\n{done.stderr}")
 
 
 def case_bytes(run):
