@@ -210,7 +210,8 @@ constexpr ConfigRow kRows[] = {
 };
 
 // Known to the build scripts and to `kolo run`, not to the library.
-constexpr std::string_view kScriptVariables[] = {"KOLO_TORCH_DIR", "KOLO_RUN_JOB", "KOLO_RUN_FAILURE"};
+constexpr std::string_view kScriptVariables[] = {"KOLO_TORCH_DIR", "KOLO_RUN_JOB", "KOLO_RUN_FAILURE",
+                                                 "KOLO_RUN_COLUMNS"};
 
 constexpr std::string_view kPrefix = "KOLO_";
 

@@ -60,7 +60,11 @@ TEST(ConfigTable, EveryFieldIsSetByItsVariable) {
 }
 
 TEST(ConfigTable, NothingSetIsTheDefaults) {
-  const ParsedConfig parsed = parse_config({{"PATH", "/bin"}, {"KOLO_TORCH_DIR", "/opt/torch"}});
+  const ParsedConfig parsed = parse_config({{"PATH", "/bin"},
+                                            {"KOLO_TORCH_DIR", "/opt/torch"},
+                                            {"KOLO_RUN_JOB", "j"},
+                                            {"KOLO_RUN_FAILURE", "7:1"},
+                                            {"KOLO_RUN_COLUMNS", "76"}});
   EXPECT_THAT(parsed.warnings, ElementsAre());
   for (const ConfigRow& row : config_rows()) EXPECT_EQ(row.print(parsed.config), row.print(Config{})) << row.name;
 }
