@@ -14,15 +14,15 @@ namespace {
 
 constexpr std::size_t kNamed = 20;  // files listed by name before the rest is only counted
 
-// Ranks see different files in training, and the same ones in other epochs: the union, a file a line.
+// Ranks see different files in training, and the same ones in other epochs: the union.
 std::set<std::string> union_over_ranks(kolo::Context& context, const std::vector<kolo::data::OddFile>& mine,
                                        Where where = Where::current()) {
   std::string text;
-  for (const auto& file : mine) text += file.name + ": " + file.what + '\n';
+  for (const auto& file : mine) text += file.name + ": " + file.what + '\0';
   std::set<std::string> lines;
   for (const auto& part : gather(context, text, where)) {
     std::istringstream in(part);
-    for (std::string line; std::getline(in, line);) lines.insert(line);
+    for (std::string line; std::getline(in, line, '\0');) lines.insert(line);
   }
   return lines;
 }

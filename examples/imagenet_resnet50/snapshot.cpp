@@ -192,8 +192,10 @@ std::vector<std::string> compare_data(const checkpoint::Metadata& saved, const c
         "Use the data set that the checkpoint was trained on");
   }
   if (!differs("samples") && !differs("sample_names")) return {};
-  const std::string text = "the training images of --data are not those of the checkpoint: " + saved.at("samples") +
-                           " images in the checkpoint, " + fingerprint.at("samples") + " in this run";
+  const std::string text = "the training images of --data are not those of the checkpoint: " +
+                           (differs("samples") ? saved.at("samples") + " images in the checkpoint, " +
+                                                     fingerprint.at("samples") + " in this run"
+                                               : "names or labels differ");
   if (images > 0) {
     throw kolo::UsageError("--resume: " + text + ". The checkpoint is inside an epoch, so images would repeat or be " +
                            "missing. Use the same images, or a checkpoint of an epoch's end");

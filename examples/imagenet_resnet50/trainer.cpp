@@ -383,8 +383,14 @@ std::string Trainer::check_result() const {
 }
 
 std::vector<kolo::data::LoaderReport> Trainer::loader_reports() const {
-  std::vector<kolo::data::LoaderReport> reports{source_->report()};
-  if (validation_) reports.push_back(validation_->report());
+  const auto named = [](kolo::data::LoaderReport report, const std::string& part) {
+    for (auto* files : {&report.broken, &report.converted}) {
+      for (auto& file : *files) file.name.insert(0, part);
+    }
+    return report;
+  };
+  std::vector<kolo::data::LoaderReport> reports{named(source_->report(), "train/")};
+  if (validation_) reports.push_back(named(validation_->report(), "val/"));
   return reports;
 }
 

@@ -192,7 +192,7 @@ def case_folder(run):
                       os.path.join(run.folder, "c"))
     epochs = of_kind(lines, "epoch")
     expect(epochs[0]["images"] == 60 and epochs[0]["val_images"] == 11, "images counted")
-    expect("broken.JPEG" in text, "the broken file is named")
+    expect(f"train/{label}/broken.JPEG" in text, "the broken file is named")
     expect(of_kind(lines, "counters")[0]["broken_files"] == 1, "and counted")
     expect("warning: epoch 1: 1 training images replaced" in text.split("epoch 1/1 done")[0], f"at the epoch's end:\n{text}")
     expect(of_kind(lines, "counters")[0]["images_replaced"] == 1, "one image of one step")
