@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <string_view>
+#include <utility>
 
 #include "failure.h"
 #include "kolo/data/fingerprint.h"
@@ -65,17 +66,19 @@ std::string first_difference(std::string_view first, std::string_view mine) {
   return std::string(line_at(first, line)) + " on rank 0, " + std::string(line_at(mine, line)) + " on rank ";
 }
 
-// Fingerprints go round first; all names only if these differ.
-void compare(kolo::Context& context, const std::string& part, const data::Dataset* dataset) {
+// Fingerprints go round first; all names only if these differ. Returns the fingerprint, of zeros if there is no
+// dataset.
+data::Fingerprint compare(kolo::Context& context, const std::string& part, const data::Dataset* dataset) {
   std::string mine;
+  data::Fingerprint print;
   if (dataset != nullptr) {
-    const data::Fingerprint print = data::fingerprint(*dataset);
+    print = data::fingerprint(*dataset);
     mine = std::to_string(print.classes) + " " + std::to_string(print.class_names) + " " +
            std::to_string(print.samples) + " " + std::to_string(print.sample_names);
   }
   const auto prints = gather(context, mine);
   const auto other = std::ranges::find_if(prints, [&](const std::string& print) { return print != prints[0]; });
-  if (other == prints.end()) return;
+  if (other == prints.end()) return print;
   const auto rank = static_cast<std::size_t>(other - prints.begin());
   const auto sizes = gather(context, size_of(dataset));
   const std::string first = from_rank_0(context, [&] { return facts_of(dataset); });
@@ -86,8 +89,13 @@ void compare(kolo::Context& context, const std::string& part, const data::Datase
                             ". All hosts need the same files under --data");
 }
 
+struct Opened {
+  DatasetPtr dataset;
+  data::Fingerprint fingerprint;
+};
+
 // The error of one rank is thrown on all.
-DatasetPtr open(kolo::Context& context, const std::string& part, const std::function<DatasetPtr()>& make) {
+Opened open(kolo::Context& context, const std::string& part, const std::function<DatasetPtr()>& make) {
   DatasetPtr dataset;
   std::string trouble;
   try {
@@ -97,8 +105,8 @@ DatasetPtr open(kolo::Context& context, const std::string& part, const std::func
   }
   const std::string troubles = summary_of(gather(context, trouble));
   if (!troubles.empty()) throw kolo::UsageError(troubles);
-  compare(context, part, dataset.get());
-  return dataset;
+  const data::Fingerprint print = compare(context, part, dataset.get());
+  return {std::move(dataset), print};
 }
 
 }  // namespace
@@ -111,23 +119,23 @@ Datasets open_datasets(kolo::Context& context, const Options& options) {
   }
   if (options.data_kind != DataKind::folder) return sets;
   std::vector<std::string> class_names;
-  sets.train = open(context, "train/", [&] {
+  const auto [train, print] = open(context, "train/", [&] {
     const auto folder = std::make_shared<data::ImageFolder>(fs::path(options.data) / "train");
     note(sets.notes, *folder, "train/");
     class_names = folder->class_names();
     return folder;
   });
-  const data::Fingerprint print = data::fingerprint(*sets.train);
+  sets.train = train;
   sets.fingerprint = {{"class_names", std::to_string(print.class_names)},
                       {"samples", std::to_string(print.samples)},
                       {"sample_names", std::to_string(print.sample_names)}};
   sets.validation = open(context, "val/", [&]() -> DatasetPtr {
-    const fs::path val = fs::path(options.data) / "val";
-    if (fs::symlink_status(val).type() == fs::file_type::not_found) return nullptr;
-    const auto folder = std::make_shared<data::ImageFolder>(val, class_names);
-    note(sets.notes, *folder, "val/");
-    return folder;
-  });
+                      const fs::path val = fs::path(options.data) / "val";
+                      if (fs::symlink_status(val).type() == fs::file_type::not_found) return nullptr;
+                      const auto folder = std::make_shared<data::ImageFolder>(val, class_names);
+                      note(sets.notes, *folder, "val/");
+                      return folder;
+                    }).dataset;
   return sets;
 }
 
