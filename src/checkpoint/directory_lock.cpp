@@ -66,12 +66,17 @@ std::string utc(std::time_t time) {
   return text.data();
 }
 
+// With the time that the host was suspended.
+std::int64_t seconds_since_boot() {
+  std::timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  return now.tv_sec;
+}
+
 LockOwner this_process() {
   LockOwner self{base::host_name(), base::host_key(), ::getpid(), 0, ""};
   if (const auto process = process_of(self.process)) self.start_ticks = process->start_ticks;
-  std::timespec since_boot{};
-  ::clock_gettime(CLOCK_BOOTTIME, &since_boot);
-  self.start_time = utc(std::time(nullptr) - since_boot.tv_sec + self.start_ticks / ::sysconf(_SC_CLK_TCK));
+  self.start_time = utc(std::time(nullptr) - seconds_since_boot() + self.start_ticks / ::sysconf(_SC_CLK_TCK));
   return self;
 }
 
@@ -117,13 +122,6 @@ std::string content_of(int fd) {
 std::string content_of(const fs::path& file) {
   const base::UniqueFd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
   return fd ? content_of(fd.get()) : "";
-}
-
-// With the time that the host was suspended.
-std::int64_t seconds_since_boot() {
-  timespec now{};
-  ::clock_gettime(CLOCK_BOOTTIME, &now);
-  return now.tv_sec;
 }
 
 bool is_same_file(int fd, const fs::path& file) {
