@@ -5,29 +5,18 @@
 
 #include "data/image_decoder.h"
 #include "data/jpeg_encoder.h"
+#include "jpeg_windows.h"
 #include "make_images.h"
 
 namespace kolo::data {
 namespace {
 
 using test::JpegKind;
+using test::worst_difference;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
-
-// The largest difference between what a window holds and the same place of a whole image.
-int worst_difference(const Pixels& pixels, const test::Rgb& whole, const Window& window) {
-  int worst = 0;
-  for (int y = window.y; y < window.y + window.height; ++y) {
-    for (int x = window.x; x < window.x + window.width; ++x) {
-      for (int c = 0; c < 3; ++c) {
-        worst = std::max(worst, std::abs(pixels.row(y)[(x - pixels.window.x) * 3 + c] - whole.at(x, y, c)));
-      }
-    }
-  }
-  return worst;
-}
 
 class WindowOf : public ::testing::TestWithParam<std::tuple<JpegKind, int>> {};
 

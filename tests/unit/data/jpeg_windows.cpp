@@ -41,6 +41,17 @@ std::vector<Window> windows(int width, int height, Pairs pairs) {
   return all;
 }
 
+std::string text_of(const std::vector<Sampling>& factors, Scans scans) {
+  std::ostringstream text;
+  for (const Sampling& factor : factors) text << factor.h << "x" << factor.v << " ";
+  text << "scans " << static_cast<int>(scans);
+  return text.str();
+}
+
+bool divides(const Sampling& small, const Sampling& large) { return large.h % small.h == 0 && large.v % small.v == 0; }
+
+}  // namespace
+
 int worst_difference(const data::Pixels& pixels, const Rgb& whole, const Window& window) {
   int worst = 0;
   for (int y = window.y; y < window.y + window.height; ++y) {
@@ -52,17 +63,6 @@ int worst_difference(const data::Pixels& pixels, const Rgb& whole, const Window&
   }
   return worst;
 }
-
-std::string text_of(const std::vector<Sampling>& factors, Scans scans) {
-  std::ostringstream text;
-  for (const Sampling& factor : factors) text << factor.h << "x" << factor.v << " ";
-  text << "scans " << static_cast<int>(scans);
-  return text.str();
-}
-
-bool divides(const Sampling& small, const Sampling& large) { return large.h % small.h == 0 && large.v % small.v == 0; }
-
-}  // namespace
 
 std::vector<std::vector<Sampling>> all_samplings(int largest) {
   std::vector<Sampling> factors;
