@@ -13,10 +13,6 @@ namespace KOLO_EXPORT kolo {
 
 enum class CoordinatorMode { automatic, always, never };
 
-// What the choice of an algorithm is worked out from: constants that are part of the library, so that runs repeat bit
-// for bit, or what the links show when a Context is made.
-enum class CostModel { fixed, measured };
-
 // What carries messages between hosts. automatic: MPI where every host has an RDMA device, which MPI knows how to use,
 // TCP elsewhere.
 enum class Network { automatic, tcp, mpi };
@@ -70,8 +66,6 @@ struct Config {
   // Segment of the ring over a network, bytes: below Open MPI's TCP eager limit, so that over MPI too both directions
   // of a link run at once.
   std::size_t ring_segment_bytes = 60 * 1024;
-  // What algorithms are chosen by.
-  CostModel cost_model = CostModel::fixed;
   // What reduces gradients on GPUs: the same on all ranks.
   DeviceReduction device_reduction = DeviceReduction::automatic;
   // Whether the hosts' network, where that is an MPI which takes memory of GPUs ("CUDA-aware") on all ranks, is given

@@ -54,9 +54,7 @@ std::shared_ptr<Group> group_of(const AlgorithmicParts& parts) {
 class AlgorithmicCommunicator final : public GroupCommunicator {
  public:
   AlgorithmicCommunicator(const AlgorithmicParts& parts, const Surroundings& surroundings)
-      : GroupCommunicator(group_of(parts), waiting(parts, surroundings)),
-        parts_(parts),
-        chooser_(surroundings, parts.costs) {}
+      : GroupCommunicator(group_of(parts), waiting(parts, surroundings)), parts_(parts), chooser_(surroundings) {}
 
   std::unique_ptr<Operation> start(const AllreduceOptions& options) override {
     require_usable();

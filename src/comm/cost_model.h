@@ -37,7 +37,6 @@ struct CostConstants {
   double whole_factor = 1;    // on beta in a message that is sent whole and is longer than a segment: the medium asks
                               // before it sends such a one, and the two ways take turns
   double partner_factor = 1;  // on beta where a rank's partners change, or are several at once
-  bool measured = false;
 };
 
 // Fitted on one machine; the same for everybody, so that choices, and with them bits, repeat. docs/decisions/0004.

@@ -37,7 +37,7 @@ class HierarchicalCommunicator final : public GroupCommunicator {
         parts_(parts.whole),
         may_be_flat_(parts.may_be_flat),
         hierarchy_(std::move(hierarchy)),
-        chooser_(surroundings_of(*hierarchy_, parts.whole), parts.whole.costs) {
+        chooser_(surroundings_of(*hierarchy_, parts.whole)) {
     parts_.first_tag += parts.whole.tag_count / 2;
     parts_.tag_count -= parts.whole.tag_count / 2;
     parts_.shared_memory = nullptr;

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "base/call_limit.h"
-#include "comm/corrections.h"
 #include "kolo/communicator.h"
 #include "kolo/config.h"
 #include "telemetry/counters.h"
@@ -34,7 +33,6 @@ struct AlgorithmicParts {
   // can do that. Measured: less goes through lanes in less time, and more does not stay in caches.
   std::size_t pulled_from = std::size_t{2} << 20;
   std::size_t pulled_below = pulled_below_here();
-  Costs costs = {};
   std::shared_ptr<base::CallLimit> calls = nullptr;  // of a program that makes them directly; null: the engine does
   std::chrono::milliseconds timeout{std::chrono::seconds(600)};  // for the shared memory that is made when first needed
 };

@@ -33,7 +33,12 @@ std::string words_of(const LinkCosts& link) {
   return printed("%.3g us", link.alpha_us) + printed(" + %.3g ns a byte", link.beta_us * 1e3);
 }
 
-}  // namespace
+std::string words_of(const CostConstants& constants) {
+  return "costs: between hosts " + words_of(constants.network) + "; in a host " + words_of(constants.host) +
+         ", to meet " + time_of(constants.sync_us) + printed("; reducing %.3g ns a byte", constants.gamma_us * 1e3) +
+         printed("; whole messages x %.3g", constants.whole_factor) +
+         printed(", changing partners x %.3g", constants.partner_factor);
+}
 
 Algorithm algorithm_of(Way way) noexcept {
   switch (way) {
@@ -52,20 +57,10 @@ Algorithm algorithm_of(Way way) noexcept {
   }
 }
 
-std::string describe(const Costs& costs) {
-  const CostConstants& constants = costs.constants;
-  std::string text = std::string(constants.measured ? "measured" : "fixed") + " costs: between hosts " +
-                     words_of(constants.network) + "; in a host " + words_of(constants.host) + ", to meet " +
-                     time_of(constants.sync_us) + printed("; reducing %.3g ns a byte", constants.gamma_us * 1e3) +
-                     printed("; whole messages x %.3g", constants.whole_factor) +
-                     printed(", changing partners x %.3g", constants.partner_factor);
-  if (costs.corrections.empty()) return text;
-  return text + "; corrected by what each way took up to " + std::to_string(costs.corrections.up_to()) + " bytes";
-}
+}  // namespace
 
-Chooser::Chooser(const Surroundings& surroundings, const Costs& costs)
-    : surroundings_(surroundings), constants_(costs.constants) {
-  if (costs.corrections.are_of(surroundings)) corrections_ = costs.corrections;
+Chooser::Chooser(const Surroundings& surroundings, const CostConstants& constants)
+    : surroundings_(surroundings), constants_(constants) {
   if (surroundings.size == 1) return;
   ways_ = {Way::ring, Way::tree, Way::halving_doubling, Way::recursive_doubling};
   if (surroundings.lanes > 0) ways_.push_back(Way::hierarchical);
@@ -73,15 +68,11 @@ Chooser::Chooser(const Surroundings& surroundings, const Costs& costs)
   flagged_ = crossovers(true);
 }
 
-double Chooser::price_us(Way way, const Load& load) const {
-  return cost_us(way, load, surroundings_, constants_) * corrections_.factor(way, load.bytes);
-}
-
 Chooser::Priced Chooser::cheapest(const Load& load, std::optional<Way> but) const {
   Priced best{Way::alone, std::numeric_limits<double>::infinity()};
   for (const Way way : ways_) {
     if (way == but) continue;
-    const double us = price_us(way, load);
+    const double us = cost_us(way, load, surroundings_, constants_);
     if (us < best.us) best = {way, us};
   }
   return best;
@@ -165,14 +156,14 @@ std::string Chooser::words(const AllreduceOptions& options, const Priced& chosen
   }
   text += "; " + std::to_string(surroundings_.size) + " ranks on " +
           (surroundings_.hosts == 1 ? "one host" : std::to_string(surroundings_.hosts) + " hosts");
-  return text + "; " + describe({constants_, corrections_});
+  return text + "; " + words_of(constants_);
 }
 
 Selection Chooser::select(const AllreduceOptions& options) const {
   const Way chosen = way(options);
   Choice choice;
   choice.algorithm = algorithm_of(chosen);
-  choice.predicted_us = price_us(chosen, load_of(options));
+  choice.predicted_us = cost_us(chosen, load_of(options), surroundings_, constants_);
   choice.reason =
       chosen == Way::alone ? "a group of one rank: nothing to exchange" : words(options, {chosen, choice.predicted_us});
   return {chosen, std::move(choice)};

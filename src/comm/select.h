@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "comm/corrections.h"
+#include "comm/cost_model.h"
 #include "kolo/communicator.h"
 
 namespace kolo::comm {
@@ -20,7 +20,7 @@ inline constexpr std::size_t kSmallRegisteredBytes = 2048;
 // Where the cheapest way changes is worked out once, when it is made.
 class Chooser {
  public:
-  Chooser(const Surroundings& surroundings, const Costs& costs);
+  explicit Chooser(const Surroundings& surroundings, const CostConstants& constants = fixed_costs());
 
   // For the hot path. Throws UsageError when options.algorithm cannot be had.
   [[nodiscard]] Way way(const AllreduceOptions& options) const;
@@ -43,7 +43,6 @@ class Chooser {
   };
 
   [[nodiscard]] std::vector<Crossover> crossovers(bool flags) const;
-  [[nodiscard]] double price_us(Way way, const Load& load) const;
   [[nodiscard]] Priced cheapest(const Load& load, std::optional<Way> but = std::nullopt) const;
   [[nodiscard]] Way asked_for(Algorithm algorithm, const AllreduceOptions& options) const;
   [[nodiscard]] Way direct_way(const AllreduceOptions& options) const;
@@ -51,14 +50,9 @@ class Chooser {
 
   Surroundings surroundings_;
   CostConstants constants_;
-  Corrections corrections_;  // empty where those that are known are not of this group
-  std::vector<Way> ways_;    // over messages, that can be had here
+  std::vector<Way> ways_;  // over messages, that can be had here
   std::vector<Crossover> plain_;
   std::vector<Crossover> flagged_;
 };
-
-// In a line, fit to print.
-[[nodiscard]] std::string describe(const Costs& costs);
-[[nodiscard]] Algorithm algorithm_of(Way way) noexcept;
 
 }  // namespace kolo::comm

@@ -94,7 +94,6 @@ constexpr std::array<std::string_view, 3> kNetworks{"auto", "tcp", "mpi"};
 constexpr std::array<std::string_view, 3> kNcclAlgorithms{"auto", "ring", "tree"};
 constexpr std::array<std::string_view, 4> kNcclRegistrations{"auto", "window", "buffer", "off"};
 constexpr std::array<std::string_view, 2> kStreamPriorities{"high", "normal"};
-constexpr std::array<std::string_view, 2> kCostModels{"fixed", "measured"};
 constexpr std::array<std::string_view, 2> kSwitch{"off", "on"};
 constexpr std::array<std::string_view, 4> kLogLevels{"debug", "info", "warn", "error"};
 
@@ -179,10 +178,6 @@ constexpr ConfigRow kRows[] = {
      "Segment of the ring over a network: below Open MPI's eager limit for TCP, so that both directions of a link run "
      "at once.",
      parse_size<&Config::ring_segment_bytes, kKiB, kGiB>, print_size<&Config::ring_segment_bytes>, true},
-    {"KOLO_COST_MODEL", "fixed, measured",
-     "What an algorithm is chosen by: constants of the library, so that runs repeat bit for bit (fixed), or what "
-     "the links show when a Context is made (measured).",
-     parse_enum<&Config::cost_model, kCostModels>, print_enum<&Config::cost_model, kCostModels>, true},
     {"KOLO_DEVICE_REDUCTION", "auto, nccl, host, hierarchical, mixed", kDeviceReductionMeaning,
      parse_enum<&Config::device_reduction, kDeviceReductions>,
      print_enum<&Config::device_reduction, kDeviceReductions>},

@@ -2,14 +2,11 @@
 #include "kolo/context.h"
 
 #include <algorithm>
-#include <future>
-#include <thread>
 #include <utility>
 
 #include "cluster/descriptors.h"
 #include "cluster/make.h"
 #include "cluster/mpi_exit.h"
-#include "comm/select.h"
 #include "kolo/error.h"
 #include "runtime/agree_on_settings.h"
 #include "runtime/config_table.h"
@@ -28,18 +25,6 @@ std::unique_ptr<Context::Parts> make_parts(Config config, std::unique_ptr<cluste
   parts->config = std::move(config);
   parts->bootstrap = std::move(bootstrap);
   return parts;
-}
-
-// Measuring takes all ranks at once, and here they are one thread. Rethrows the first error, by rank.
-void measure_together(std::vector<std::unique_ptr<Context::Parts>>& all) {
-  std::vector<std::future<void>> ranks;
-  for (auto& parts : all) {
-    if (parts->config.cost_model == CostModel::measured) {
-      ranks.push_back(std::async(std::launch::async, [&parts] { parts->measure_costs(); }));
-    }
-  }
-  for (auto& rank : ranks) rank.wait();
-  for (auto& rank : ranks) rank.get();
 }
 
 // Of a rank's own: seven for each on its host, for each of some others four, and after a loss one or two for each rank
@@ -126,7 +111,6 @@ std::vector<std::unique_ptr<Context>> runtime::make_local(const std::vector<int>
   for (std::size_t r = 0; r < between_devices.size(); ++r) {
     all[r]->engine_wires.between_devices = std::move(between_devices[r]);
   }
-  measure_together(all);
   std::vector<std::unique_ptr<Context>> contexts;
   for (auto& parts : all) contexts.push_back(std::make_unique<Context>(std::move(parts)));
   return contexts;
@@ -146,9 +130,6 @@ void Context::Parts::start() {
       user_wires.calls->check_newest();
     });
   }
-  measure_costs();
-  if (user_wires.costs.constants.measured && bootstrap->placement().rank == 0)
-    logger.info(comm::describe(user_wires.costs));
   using runtime::Use;
   communicator = runtime::make_communicator(user_wires, config, counters, Use::many_at_once);
   if (config.stall_warning.count() > 0) {
@@ -183,13 +164,6 @@ void Context::Parts::start() {
   if (!bootstrap->of_threads()) parts.death_notice = std::min(kDeathNotice, config.timeout / 2);
   engine = engine::EngineImpl::make(std::move(parts));
   if (watch) watch->speak_for(engine);
-}
-
-void Context::Parts::measure_costs() {
-  if (config.cost_model == CostModel::fixed || user_wires.costs.constants.measured || user_wires.transport == nullptr)
-    return;
-  user_wires.costs = engine_wires.costs = runtime::measure_costs(user_wires, config, counters);
-  user_wires.measuring = {};
 }
 
 Context::Context(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {

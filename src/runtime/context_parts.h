@@ -40,8 +40,6 @@ struct Context::Parts {
   void start();
   // Throws UsageError after shutdown(). `what` names the call.
   void require_open(std::string_view what) const;
-  // If that is wanted and not done yet. Blocks until all ranks have come.
-  void measure_costs();
 };
 
 namespace runtime {

@@ -6,7 +6,6 @@
 
 #include "cluster/limits.h"
 #include "comm/make.h"
-#include "comm/measure_costs.h"
 #include "kolo/error.h"
 #include "runtime/choose_network.h"
 #include "transport/make.h"
@@ -48,7 +47,6 @@ comm::AlgorithmicParts parts_over(Wires& wires, const Config& config, telemetry:
   parts.ring_segment_bytes = config.ring_segment_bytes;
   parts.spin_iterations = config.spin_iterations;
   parts.local_cores = wires.local_cores;
-  parts.costs = wires.costs;
   parts.timeout = config.timeout;
   return parts;
 }
@@ -123,10 +121,6 @@ transport::Tag take_tags(Wires& wires, transport::Tag count) {
 
 transport::Tag conversation_tag(const Wires& wires, std::uint64_t epoch) {
   return wires.transport->last_tag() - 2 * static_cast<transport::Tag>(epoch % kConversations) - 1;
-}
-
-comm::Costs measure_costs(Wires& wires, const Config& config, telemetry::Counters& counters) {
-  return comm::measure_costs({parts_over(wires, config, counters), wires.hosts}, wires.measuring);
 }
 
 std::unique_ptr<Communicator> make_communicator(Wires& wires, const Config& config, telemetry::Counters& counters,

@@ -6,7 +6,6 @@
 
 #include "base/call_limit.h"
 #include "cluster/bootstrap.h"
-#include "comm/corrections.h"
 #include "device/route.h"
 #include "kolo/communicator.h"
 #include "kolo/config.h"
@@ -26,8 +25,7 @@ enum class Way { memory, tcp, mpi };
 
 // For one user of them: the program, or the engine, whose threads never meet the program's.
 struct Wires {
-  std::vector<float> measuring;             // work space of measure_costs(), which messages may still be in: goes last
-  std::vector<std::shared_ptr<void>> kept;  // other memory of which the same is true
+  std::vector<std::shared_ptr<void>> kept;          // memory that messages may still be in: goes last
   std::unique_ptr<transport::SharedMemory> memory;  // of this host's ranks; null where no host has several
   std::unique_ptr<transport::Transport> transport;  // of all ranks; null in a world of one
   std::unique_ptr<transport::Transport> of_share;   // a part of `transport`, see make_share_communicator()
@@ -40,7 +38,6 @@ struct Wires {
   transport::Tag next_tag = 0;             // of `transport`, not given to anybody yet
   transport::Tag next_device_tag = 0;      // of `between_devices`
   std::shared_ptr<base::CallLimit> calls;  // of the program's; null: the engine's
-  comm::Costs costs;                       // what algorithms are chosen by; equal on all ranks
 };
 
 // Between processes. With all ranks on one host: shared memory. Otherwise TCP or MPI (config.network), and shared
@@ -52,9 +49,6 @@ void connect_devices(Wires& wires, cluster::Bootstrap& bootstrap, const void* mp
                      const Config& config);
 // Between threads of this process, by rank.
 [[nodiscard]] std::vector<Wires> make_thread_wires(const Hosts& hosts);
-
-// What the wires show, agreed by all ranks. Collective and blocking, until config.timeout.
-[[nodiscard]] comm::Costs measure_costs(Wires& wires, const Config& config, telemetry::Counters& counters);
 
 // A tag for one use, or `count` in a row. Throws BackendError when the medium has no more.
 [[nodiscard]] transport::Tag take_tags(Wires& wires, transport::Tag count);

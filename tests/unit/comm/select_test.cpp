@@ -16,8 +16,8 @@ AllreduceOptions of_bytes(std::size_t bytes, RegisteredBuffer* registered = null
   return options;
 }
 
-Chooser on_one_host(int size) { return {{.size = size, .shared_memory = true}, Costs{}}; }
-Chooser on_hosts(int hosts) { return {{.size = hosts, .hosts = hosts}, Costs{}}; }
+Chooser on_one_host(int size) { return Chooser({.size = size, .shared_memory = true}); }
+Chooser on_hosts(int hosts) { return Chooser({.size = hosts, .hosts = hosts}); }
 
 TEST(Select, OneHostFollowsMemoryAndSize) {
   PrivateBuffer buffer(64);
@@ -38,7 +38,7 @@ TEST(Select, OneHostFollowsMemoryAndSize) {
 TEST(Select, PrivateDataOfTwoIsReadWhereItLiesIfThatCanBe) {
   PrivateBuffer buffer(64);
   constexpr std::size_t kFrom = 2 << 20, kBelow = 48 << 20;
-  const Chooser two({.size = 2, .shared_memory = true, .pulled_from = kFrom, .pulled_below = kBelow}, Costs{});
+  const Chooser two({.size = 2, .shared_memory = true, .pulled_from = kFrom, .pulled_below = kBelow});
   EXPECT_EQ(two.way(of_bytes(kFrom)), Way::pulled);
   EXPECT_EQ(two.way(of_bytes(kBelow - 4)), Way::pulled);
   EXPECT_EQ(two.way(of_bytes(kFrom - 4)), Way::lanes);
@@ -116,14 +116,12 @@ TEST(Select, SaysWhatIsMissing) {
 TEST(Select, SaysWhy) {
   CostConstants constants;
   constants.network = {.alpha_us = 100, .beta_us = 0.01};
-  constants.measured = true;
-  const Chooser chooser({.size = 4, .hosts = 4}, {constants});
+  const Chooser chooser({.size = 4, .hosts = 4}, constants);
   const Choice choice = chooser.select(of_bytes(8)).choice;
   EXPECT_EQ(choice.algorithm, Algorithm::recursive_doubling);
   EXPECT_NEAR(choice.predicted_us, 2 * (100 + 0.08), 1e-9);
   EXPECT_EQ(choice.reason.find("recursive_doubling, 200 us expected; next: "), 0U) << choice.reason;
-  EXPECT_NE(choice.reason.find("4 ranks on 4 hosts; measured costs: between hosts 100 us + 10 ns a byte"),
-            std::string::npos)
+  EXPECT_NE(choice.reason.find("4 ranks on 4 hosts; costs: between hosts 100 us + 10 ns a byte"), std::string::npos)
       << choice.reason;
   EXPECT_EQ(chooser.select(of_bytes(30'000)).choice.reason.find("recursive_doubling with 1 halving, 750 us"), 0U)
       << chooser.select(of_bytes(30'000)).choice.reason;
@@ -131,27 +129,6 @@ TEST(Select, SaysWhy) {
   asked.algorithm = Algorithm::ring;
   EXPECT_EQ(chooser.select(asked).choice.reason.find("ring (asked for), 600 us expected; else: recursive_doubling"), 0U)
       << chooser.select(asked).choice.reason;
-}
-
-// What a group's ways really took comes before what its links let expect; also between and beyond the sizes tried.
-TEST(Select, CorrectionsOfThisGroupCount) {
-  const Surroundings here{.size = 4, .hosts = 4};
-  Corrections corrections(here);
-  for (const std::size_t bytes : {1000UL, 1'000'000UL}) {
-    corrections.add(Way::recursive_doubling, bytes, 50);
-    corrections.add(Way::halving_doubling, bytes, 50);
-    corrections.add(Way::ring, bytes, 50);
-    corrections.add(Way::tree, bytes, 0.5);
-  }
-  const Chooser corrected(here, {fixed_costs(), corrections});
-  for (const std::size_t bytes : {8UL, 1000UL, 30'000UL, 1'000'000UL, 1UL << 32}) {
-    EXPECT_EQ(corrected.way(of_bytes(bytes)), Way::tree) << bytes;
-    EXPECT_NE(Chooser({.size = 8, .hosts = 8}, {fixed_costs(), corrections}).way(of_bytes(bytes)), Way::tree) << bytes;
-    EXPECT_NEAR(corrected.select(of_bytes(bytes)).choice.predicted_us,
-                0.5 * cost_us(Way::tree, {bytes}, here, fixed_costs()), 1e-6 * static_cast<double>(bytes));
-  }
-  EXPECT_NE(corrected.select(of_bytes(8)).choice.reason.find("corrected by what each way took up to 1000000 bytes"),
-            std::string::npos);
 }
 
 TEST(Select, BroadcastsDownAChainOrATree) {

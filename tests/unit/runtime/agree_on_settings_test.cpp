@@ -66,7 +66,6 @@ TEST(AgreeOnSettings, EachThatDecidesWhatRanksDoTogetherIsCompared) {
                                                                       {"KOLO_IDLE_BUFFER_BYTES", "1G"},
                                                                       {"KOLO_MONITOR", "off"},
                                                                       {"KOLO_RING_SEGMENT_BYTES", "16K"},
-                                                                      {"KOLO_COST_MODEL", "measured"},
                                                                       {"KOLO_NCCL_MAX_CTAS", "4"},
                                                                       {"KOLO_NCCL_ALGORITHM", "ring"},
                                                                       {"KOLO_NCCL_REGISTRATION", "off"}}) {
