@@ -40,12 +40,8 @@ struct Lanes {
   [[nodiscard]] std::byte* payload(int r, std::uint64_t step, std::size_t bytes) const {
     return lane(r, step) + (in_counters_line(bytes) ? sizeof(std::uint64_t) : kCacheLine);
   }
-  // Behind the lanes, for who meets without them (pulled_allreduce.h). Zeros at first.
-  [[nodiscard]] std::byte* board(int r) const { return slot(r) + kLaneCount * kStride; }
-  // Bytes of a slot.
   static constexpr std::size_t kStride = kCacheLine + kLaneBytes;
-  static constexpr std::size_t kBoardBytes = 4 * kCacheLine;
-  static constexpr std::size_t kSlotBytes = kLaneCount * kStride + kBoardBytes;
+  static constexpr std::size_t kSlotBytes = kLaneCount * kStride;
 };
 
 // Collective over the ranks of `memory`; waits for them.

@@ -5,7 +5,6 @@
 #include "collectives/direct_allreduce.h"
 #include "collectives/lane_operations.h"
 #include "collectives/network.h"
-#include "collectives/pulled_allreduce.h"
 #include "collectives/scattered_allreduce.h"
 #include "collectives/scattering.h"
 #include "comm/complete_operation.h"
@@ -16,7 +15,6 @@
 #include "comm/self_communicator.h"
 #include "comm/shared_buffer.h"
 #include "comm/validate.h"
-#include "kernels/processor.h"
 #include "kolo/error.h"
 
 namespace kolo::comm {
@@ -36,10 +34,6 @@ Surroundings surroundings_of(const AlgorithmicParts& parts) {
   surroundings.hosts = parts.hosts != 0 ? parts.hosts : surroundings.shared_memory ? 1 : surroundings.size;
   surroundings.sharing = parts.sharing;
   surroundings.segment_bytes = parts.ring_segment_bytes;
-  if (surroundings.shared_memory && surroundings.size == 2 && parts.shared_memory->can_pull()) {
-    surroundings.pulled_from = parts.pulled_from;
-    surroundings.pulled_below = parts.pulled_below;
-  }
   return surroundings;
 }
 
@@ -72,8 +66,6 @@ class AlgorithmicCommunicator final : public GroupCommunicator {
         return begun(start_lane_allreduce(group(), lanes(), options));
       case Way::sliced_lanes:
         return begun(start_lane_sliced_allreduce(group(), lanes(), options));
-      case Way::pulled:
-        return begun(start_pulled_allreduce(group(), pulls(), options));
       case Way::ring:
         return begun(start_ring_allreduce(network_parts(), options));
       case Way::tree:
@@ -186,25 +178,13 @@ class AlgorithmicCommunicator final : public GroupCommunicator {
     return lanes_;
   }
 
-  const std::shared_ptr<Pulls>& pulls() {
-    if (pulls_ == nullptr) {
-      group()->begin();
-      pulls_ = together([&] { return make_pulls(*parts_.shared_memory, lanes()); });
-    }
-    return pulls_;
-  }
-
   AlgorithmicParts parts_;
   Chooser chooser_;
   transport::Tag next_tag_ = 0;
   std::shared_ptr<Lanes> lanes_;  // shared with operations, which may be abandoned and then outlive this
-  std::shared_ptr<Pulls> pulls_;  // the same
 };
 
 }  // namespace
-
-// Where lines that a peer wrote are better fetched ahead, lanes do so, and nothing is gained.
-std::size_t pulled_below_here() noexcept { return kernels::on_intel() ? std::size_t{48} << 20 : 0; }
 
 std::unique_ptr<Communicator> make_algorithmic(const AlgorithmicParts& parts) {
   return std::make_unique<AlgorithmicCommunicator>(parts, surroundings_of(parts));

@@ -12,7 +12,6 @@
 //   in place              2 sync + N gamma
 //   lanes                 k sync + N (p+1)/2 gamma
 //   sliced lanes          2 k sync + 3 N gamma
-//   pulled                3 sync + N gamma
 //   hierarchical          2 sync + 2 N gamma + the best of the first four across, on N / lanes
 //
 //   p, d    ranks; ceil(log2 p)
@@ -173,8 +172,6 @@ double direct_cost(Way way, double bytes, const Surroundings& at, const CostCons
       return 2 * constants.sync_us + bytes * constants.gamma_us;
     case Way::lanes:
       return steps * constants.sync_us + bytes * (at.size + 1) / 2 * constants.gamma_us;
-    case Way::pulled:
-      return 3 * constants.sync_us + bytes * constants.gamma_us;
     default:
       return 2 * steps * constants.sync_us + 3 * bytes * constants.gamma_us;
   }
@@ -210,8 +207,6 @@ std::string_view name_of(Way way) noexcept {
       return "direct through lanes";
     case Way::sliced_lanes:
       return "direct through sliced lanes";
-    case Way::pulled:
-      return "direct, each rank reading the other's memory";
     case Way::ring:
       return "ring";
     case Way::tree:

@@ -11,7 +11,6 @@ enum class Way {
   in_place,      // direct, on the registered buffer
   lanes,         // direct, through lanes, one-shot
   sliced_lanes,  // direct, through lanes, sliced
-  pulled,        // direct, by reading the other's own memory
   ring,
   tree,
   halving_doubling,
@@ -45,12 +44,10 @@ struct CostConstants {
 // Where a group stands: equal on all its ranks.
 struct Surroundings {
   int size = 1;
-  bool shared_memory = false;    // all ranks on one host, with memory that all of them have mapped
-  std::size_t pulled_from = 0;   // bytes of private data of two ranks there that are read by the other where they lie,
-  std::size_t pulled_below = 0;  // none where they cannot do that
-  int hosts = 1;                 // that the ranks are on, evenly as far as that goes
-  int sharing = 1;               // groups on the same hosts that use the same links at the same time
-  int lanes = 0;                 // groups of one rank a host that can work together hierarchically; 0: cannot be had
+  bool shared_memory = false;  // all ranks on one host, with memory that all of them have mapped
+  int hosts = 1;               // that the ranks are on, evenly as far as that goes
+  int sharing = 1;             // groups on the same hosts that use the same links at the same time
+  int lanes = 0;               // groups of one rank a host that can work together hierarchically; 0: cannot be had
   std::size_t segment_bytes = 60 * 1024;
   // On the most crowded host.
   [[nodiscard]] int ranks_per_host() const noexcept { return (size + hosts - 1) / hosts; }

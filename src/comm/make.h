@@ -13,9 +13,6 @@
 
 namespace kolo::comm {
 
-// By processor: none where lanes are twice as fast at every size, as on AMD's.
-[[nodiscard]] std::size_t pulled_below_here() noexcept;
-
 struct AlgorithmicParts {
   transport::Transport* transport = nullptr;         // borrowed; spans the group
   transport::SharedMemory* shared_memory = nullptr;  // borrowed; null unless all ranks of the group are on one host
@@ -29,10 +26,6 @@ struct AlgorithmicParts {
   // shared memory, else a host for every rank. Groups on the same hosts that use the same links at the same time.
   int hosts = 0;
   int sharing = 1;
-  // Private data of so many bytes, up to the second number, is read by the other of two ranks where it lies, if they
-  // can do that. Measured: less goes through lanes in less time, and more does not stay in caches.
-  std::size_t pulled_from = std::size_t{2} << 20;
-  std::size_t pulled_below = pulled_below_here();
   std::shared_ptr<base::CallLimit> calls = nullptr;  // of a program that makes them directly; null: the engine does
   std::chrono::milliseconds timeout{std::chrono::seconds(600)};  // for the shared memory that is made when first needed
 };

@@ -101,8 +101,6 @@ std::vector<Chooser::Crossover> Chooser::crossovers(bool flags) const {
 Way Chooser::direct_way(const AllreduceOptions& options) const {
   const std::size_t bytes = options.count * size_of(options.dtype);
   if (options.registered != nullptr && bytes > kSmallRegisteredBytes) return Way::in_place;
-  const bool plain = options.registered == nullptr && options.flags.words.empty();
-  if (plain && bytes >= surroundings_.pulled_from && bytes < surroundings_.pulled_below) return Way::pulled;
   const bool small = bytes <= collectives::kLaneBytes / 8;
   return surroundings_.size >= collectives::kSlicedFrom && !small ? Way::sliced_lanes : Way::lanes;
 }

@@ -17,17 +17,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <optional>
-#include <random>
 #include <sstream>
 
 #include "base/system_error.h"
 #include "kolo/error.h"
 #include "transport/available_memory.h"
 #include "transport/make.h"
-#include "transport/peer_memory.h"
 #include "transport/peer_socket.h"
 #include "transport/slot_place.h"
 
@@ -90,22 +87,16 @@ class ProcessRegion final : public SharedRegion {
 
 struct Peer {
   PeerProcess process;
-  pid_t pid = 0;
   base::UniqueFd socket;             // none for this rank itself
   std::optional<PeerMessage> early;  // the first of a call that has not begun here
 };
 
 class ProcessSharedMemory final : public SharedMemory {
  public:
-  ProcessSharedMemory(int local_rank, std::vector<Peer> peers, bool can_pull, std::function<std::size_t()> available)
-      : local_rank_(local_rank), peers_(std::move(peers)), can_pull_(can_pull), available_(std::move(available)) {}
+  ProcessSharedMemory(int local_rank, std::vector<Peer> peers, std::function<std::size_t()> available)
+      : local_rank_(local_rank), peers_(std::move(peers)), available_(std::move(available)) {}
   [[nodiscard]] int local_rank() const noexcept override { return local_rank_; }
   [[nodiscard]] int local_size() const noexcept override { return static_cast<int>(peers_.size()); }
-
-  [[nodiscard]] bool can_pull() const noexcept override { return can_pull_; }
-  [[nodiscard]] bool pull(int rank, const std::byte* from, std::span<std::byte> to) override {
-    return read_memory_of(peers_[static_cast<std::size_t>(rank)].pid, from, to);
-  }
 
   [[nodiscard]] std::unique_ptr<SharedRegion> allocate(std::size_t bytes, std::chrono::milliseconds timeout) override {
     ++sequence_;
@@ -260,7 +251,6 @@ class ProcessSharedMemory final : public SharedMemory {
 
   int local_rank_;
   std::vector<Peer> peers_;  // by local rank
-  bool can_pull_;
   std::function<std::size_t()> available_;
   std::uint64_t sequence_ = 0;
 };
@@ -273,10 +263,9 @@ class Meeting {
     if (ranks_.size() > 1) listener_.emplace(static_cast<int>(ranks_.size()));
   }
 
-  // Process, name of the listener, where it has a number, and that number, which nobody can guess.
+  // Process id and name of the listener.
   [[nodiscard]] std::string card() const {
-    return std::to_string(getpid()) + ' ' + (listener_ ? listener_->name() : std::string("-")) + ' ' +
-           std::to_string(reinterpret_cast<std::uintptr_t>(&number_)) + ' ' + std::to_string(number_);
+    return std::to_string(getpid()) + ' ' + (listener_ ? listener_->name() : std::string("-"));
   }
 
   std::vector<Peer> meet(const std::vector<std::string>& cards, const base::Deadline& deadline) {
@@ -284,12 +273,8 @@ class Meeting {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       std::istringstream text(cards[static_cast<std::size_t>(ranks_[r])]);
       pid_t pid = 0;
-      std::uintptr_t address = 0;
-      std::uint64_t number = 0;
-      text >> pid >> names[r] >> address >> number;
+      text >> pid >> names[r];
       peers_[r].process = PeerProcess(ranks_[r], pid);
-      peers_[r].pid = pid;
-      all_read_ = all_read_ && reads(pid, std::bit_cast<const std::byte*>(address), number);
     }
     const auto self = static_cast<std::size_t>(local_rank_);
     for (std::size_t r = 0; r < self; ++r) {
@@ -301,25 +286,8 @@ class Meeting {
     }
     return std::move(peers_);
   }
-  // After meet(): whether the numbers of all ranks of this host could be read where they are. A process number may mean
-  // somebody else in another container. Others may read this rank's as long as this lives.
-  [[nodiscard]] bool all_read() const noexcept { return all_read_; }
 
  private:
-  static bool reads(pid_t process, const std::byte* from, std::uint64_t number) {
-    std::uint64_t found = 0;
-    try {
-      return read_memory_of(process, from, std::as_writable_bytes(std::span(&found, 1))) && found == number;
-    } catch (const BackendError&) {  // not allowed here
-      return false;
-    }
-  }
-
-  static std::uint64_t any_number() {
-    std::random_device random;
-    return std::uint64_t{random()} << 32 | random();
-  }
-
   // Takes any one caller, while waiting for `expected` in particular.
   void answer(std::size_t expected, const base::Deadline& deadline) {
     const PeerProcess& process = peers_[expected].process;
@@ -341,17 +309,7 @@ class Meeting {
   const std::vector<Rank>& ranks_;
   std::vector<Peer> peers_;
   std::optional<PeerListener> listener_;
-  std::uint64_t number_ = any_number();
-  bool all_read_ = true;
 };
-
-// Whether all ranks of this host say so; and nobody goes on before.
-bool all_agree(cluster::Bootstrap& bootstrap, bool yes) {
-  const auto verdicts = bootstrap.allgather(yes ? "yes" : "no");
-  const std::vector<Rank>& ranks = bootstrap.local_ranks();
-  return std::all_of(ranks.begin(), ranks.end(),
-                     [&](Rank r) { return verdicts[static_cast<std::size_t>(r)] == "yes"; });
-}
 
 }  // namespace
 
@@ -362,8 +320,7 @@ std::unique_ptr<SharedMemory> make_process_shared_memory(cluster::Bootstrap& boo
   Meeting meeting(bootstrap);
   const auto cards = bootstrap.allgather(meeting.card());
   auto peers = meeting.meet(cards, base::Deadline(timeout));
-  const bool can_pull = all_agree(bootstrap, meeting.all_read());
-  return std::make_unique<ProcessSharedMemory>(bootstrap.placement().local_rank, std::move(peers), can_pull,
+  return std::make_unique<ProcessSharedMemory>(bootstrap.placement().local_rank, std::move(peers),
                                                std::move(available));
 }
 

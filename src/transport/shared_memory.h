@@ -28,13 +28,6 @@ class SharedMemory {
   // is short on any (found by reserving it, never by SIGBUS), PeerLostError.
   [[nodiscard]] virtual std::unique_ptr<SharedRegion> allocate(std::size_t bytes,
                                                                std::chrono::milliseconds timeout) = 0;
-  // Whether ranks can read each other's own memory, wherever it lies. The same on all ranks.
-  [[nodiscard]] virtual bool can_pull() const noexcept { return false; }
-  // Copies what local rank `rank` has at `from` in its own memory into `to`, once. False when it has ended. Throws
-  // BackendError where it has nothing there that can be read. REQUIRES: can_pull().
-  [[nodiscard]] virtual bool pull(int /*rank*/, const std::byte* /*from*/, std::span<std::byte> /*to*/) {
-    return false;
-  }
   // Called now and then while allocate() waits for the others; what it throws ends the wait. Empty: none.
   void set_while_waiting(std::function<void()> hook) { while_waiting_ = std::move(hook); }
 

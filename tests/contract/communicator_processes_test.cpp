@@ -1,10 +1,7 @@
 // The contract for groups of processes, under mpirun: plain MPI, our algorithms over MPI, over shared-memory messages,
 // and direct.
 #include <gtest/gtest.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
-#include <bit>
 #include <memory>
 #include <string>
 
@@ -53,21 +50,7 @@ TEST(ProcessContract, NetworkAlgorithmsOverMpi) {
   run_named(*communicator);
 }
 
-// Asked without what is tested: whether each of two ranks can read a byte of the other's.
-bool may_read_each_other(cluster::Bootstrap& bootstrap) {
-  static const std::byte there{42};
-  const auto pids = bootstrap.allgather(std::to_string(getpid()));
-  const auto addresses = bootstrap.allgather(std::to_string(reinterpret_cast<std::uintptr_t>(&there)));
-  const auto peer = static_cast<std::size_t>(1 - bootstrap.placement().rank);
-  std::byte here{};
-  const iovec to{&here, 1};
-  const iovec from{std::bit_cast<void*>(std::stoull(addresses[peer])), 1};
-  const bool read = process_vm_readv(std::stoi(pids[peer]), &to, 1, &from, 1, 0) == 1 && here == there;
-  const auto all = bootstrap.allgather(read ? "yes" : "no");
-  return all[0] == "yes" && all[1] == "yes";
-}
-
-enum class Way { network, lanes, pulled };
+enum class Way { network, lanes };
 class OneHost : public testing::TestWithParam<Way> {};
 
 TEST_P(OneHost, SharedMemory) {
@@ -78,22 +61,14 @@ TEST_P(OneHost, SharedMemory) {
   comm::AlgorithmicParts parts;
   parts.transport = transport.get();
   if (GetParam() != Way::network) parts.shared_memory = memory.get();
-  if (GetParam() == Way::pulled) {
-    if (bootstrap->placement().size != 2) GTEST_SKIP() << "a way of two ranks";
-    if (!may_read_each_other(*bootstrap)) GTEST_SKIP() << "processes may not read each other's memory here";
-    ASSERT_TRUE(memory->can_pull());
-    parts.pulled_from = 1;
-  }
-  parts.pulled_below = GetParam() == Way::pulled ? std::size_t{1} << 40 : 0;
   parts.counters = &counters;
   const auto communicator = comm::make_algorithmic(parts);
   run_all(*communicator);
   if (GetParam() == Way::network) run_named(*communicator);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, OneHost, testing::Values(Way::network, Way::lanes, Way::pulled), [](const auto& it) {
-  return it.param == Way::network ? "Network" : it.param == Way::lanes ? "Lanes" : "Pulled";
-});
+INSTANTIATE_TEST_SUITE_P(Ways, OneHost, testing::Values(Way::network, Way::lanes),
+                         [](const auto& it) { return it.param == Way::network ? "Network" : "Lanes"; });
 
 }  // namespace
 }  // namespace kolo::test

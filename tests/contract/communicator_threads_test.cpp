@@ -8,7 +8,6 @@
 
 #include "comm/make.h"
 #include "contract/communicator_contract.h"
-#include "support/readable_memory.h"
 #include "support/sanitizers.h"
 #include "support/thread_ranks.h"
 #include "telemetry/counters.h"
@@ -17,11 +16,9 @@
 namespace kolo::test {
 namespace {
 
-// What ranks share: nothing, memory, or also their own memory.
-enum class Memory { none, shared, readable };
-std::string name_of(Memory memory) {
-  return memory == Memory::none ? "_network_" : memory == Memory::shared ? "_direct_" : "_pulled_";
-}
+// What ranks share.
+enum class Memory { none, shared };
+std::string name_of(Memory memory) { return memory == Memory::none ? "_network_" : "_direct_"; }
 
 struct Parameters {
   const ContractCase* contract;
@@ -39,13 +36,9 @@ TEST_P(ThreadContract, Holds) {
   std::vector<telemetry::Counters> counters(static_cast<std::size_t>(ranks));
   run_ranks(ranks, [&, contract = contract, memory = memory, algorithm = algorithm](int rank) {
     const auto r = static_cast<std::size_t>(rank);
-    ReadableMemory readable(*memories[r]);
     comm::AlgorithmicParts parts;
     parts.transport = transports[r].get();
     if (memory == Memory::shared) parts.shared_memory = memories[r].get();
-    if (memory == Memory::readable) parts.shared_memory = &readable;
-    parts.pulled_from = 1;
-    parts.pulled_below = std::size_t{1} << 40;
     parts.counters = &counters[r];
     parts.first_tag = 1000;
     const auto communicator = comm::make_algorithmic(parts);
@@ -60,7 +53,6 @@ const std::vector<int> kFewGroups = {1, 2, 4, 5};
 std::vector<Parameters> all_parameters() {
   std::vector<Parameters> all;
   for (const ContractCase& contract : communicator_contract()) {
-    if (contract.reduces) all.push_back({&contract, 2, Memory::readable});
     for (const Memory memory : {Memory::none, Memory::shared}) {
       for (const int ranks : kSanitized ? kFewGroups : kGroups) all.push_back({&contract, ranks, memory});
     }
@@ -99,19 +91,17 @@ INSTANTIATE_TEST_SUITE_P(Named, ThreadContract, testing::ValuesIn(named_paramete
   return std::string(it.param.contract->name) + "_" + named->name + "_" + std::to_string(it.param.ranks);
 });
 
-// Where allocate() has been, start() waits for nobody, whatever way it takes: one rank starts both operations and the
-// other ends the first before it starts the second.
+// After allocate(), start() waits for no rank: rank 0 starts both operations, and rank 1 ends the first one before it
+// starts the second.
 TEST(OneHost, StartingDoesNotWaitForRanksThatAreElsewhere) {
   constexpr auto kLimit = std::chrono::seconds(20);
   auto transports = transport::make_inproc(2);
   auto memories = transport::make_inproc_shared_memory(2);
   run_ranks(2, [&](int rank) {
     const auto r = static_cast<std::size_t>(rank);
-    ReadableMemory readable(*memories[r]);
     comm::AlgorithmicParts parts;
     parts.transport = transports[r].get();
-    parts.shared_memory = &readable;
-    parts.pulled_below = std::size_t{48} << 20;
+    parts.shared_memory = memories[r].get();
     parts.timeout = kLimit;
     const auto communicator = comm::make_algorithmic(parts);
     const std::size_t little[] = {64};

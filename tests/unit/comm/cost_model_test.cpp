@@ -85,7 +85,6 @@ TEST(CostModel, Direct) {
   EXPECT_NEAR(us(Way::lanes, 10'000, host), 1 + 2.5, 1e-9);
   EXPECT_NEAR(us(Way::sliced_lanes, 10'000, host), 2 + 3, 1e-9);
   EXPECT_NEAR(us(Way::lanes, 300'000, host), 3 + 75, 1e-9);  // three pieces
-  EXPECT_NEAR(us(Way::pulled, 10'000, host), 3 + 1, 1e-9);
 }
 
 TEST(CostModel, FlagsGoRoundFirstOrAlong) {

@@ -29,26 +29,11 @@ TEST(Select, OneHostFollowsMemoryAndSize) {
   EXPECT_EQ(host.way(of_bytes(64 << 10)), Way::lanes);
   EXPECT_EQ(host.way(of_bytes(1 << 20)), Way::lanes);
   EXPECT_EQ(host.way(of_bytes(16 << 20)), Way::lanes);
+  EXPECT_EQ(host.select(of_bytes(16 << 20)).choice.algorithm, Algorithm::direct);
   EXPECT_EQ(host.way(of_bytes(64 << 10, &buffer)), Way::in_place);
   EXPECT_EQ(big_host.way(of_bytes(1 << 20)), Way::sliced_lanes);
   EXPECT_EQ(big_host.way(of_bytes(64)), Way::lanes);
   EXPECT_EQ(on_one_host(1).way(of_bytes(64)), Way::alone);
-}
-
-TEST(Select, PrivateDataOfTwoIsReadWhereItLiesIfThatCanBe) {
-  PrivateBuffer buffer(64);
-  constexpr std::size_t kFrom = 2 << 20, kBelow = 48 << 20;
-  const Chooser two({.size = 2, .shared_memory = true, .pulled_from = kFrom, .pulled_below = kBelow});
-  EXPECT_EQ(two.way(of_bytes(kFrom)), Way::pulled);
-  EXPECT_EQ(two.way(of_bytes(kBelow - 4)), Way::pulled);
-  EXPECT_EQ(two.way(of_bytes(kFrom - 4)), Way::lanes);
-  EXPECT_EQ(two.way(of_bytes(kBelow)), Way::lanes);
-  EXPECT_EQ(two.way(of_bytes(kFrom, &buffer)), Way::in_place);
-  std::uint64_t word = 0;
-  AllreduceOptions flagged = of_bytes(kFrom);
-  flagged.flags.words = {&word, 1};
-  EXPECT_EQ(two.way(flagged), Way::lanes);
-  EXPECT_EQ(two.select(of_bytes(kFrom)).choice.algorithm, Algorithm::direct);
 }
 
 // Whoever looks it up in the table gets what the model says is cheapest, at sizes on and off the table's grid.
