@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "collectives/expected_message.h"
+#include "collectives/network.h"
 
 namespace kolo::collectives {
 
@@ -47,6 +48,26 @@ std::vector<Rank> Dissemination::waiting_for() const {
   if (distance_ >= size) return {};
   if (receive_ != nullptr) return {(transport_.rank() + size - distance_) % size};
   return {(transport_.rank() + distance_) % size};
+}
+
+namespace {
+
+// Dissemination of nothing.
+class DisseminationBarrier final : public Machine {
+ public:
+  explicit DisseminationBarrier(const NetworkParts& parts)
+      : Machine(parts.group), rounds_(*parts.group->transport, parts.tag, {}) {}
+  [[nodiscard]] std::vector<Rank> waiting_for() const override { return rounds_.waiting_for(); }
+
+ private:
+  bool step() override { return rounds_.advance(); }
+  Dissemination rounds_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> start_dissemination_barrier(const NetworkParts& parts) {
+  return std::make_unique<DisseminationBarrier>(parts);
 }
 
 }  // namespace kolo::collectives

@@ -1,5 +1,5 @@
 #pragma once
-// Collectives of one host through lanes: any memory, any size. One file each.
+// Collectives of one host through lanes: any memory, any size. One file each; the barrier is in lanes.cpp.
 #include <memory>
 
 #include "collectives/lanes.h"

@@ -13,12 +13,11 @@
 //
 // What is read and written, by whom and in which order, is as in direct_allreduce.cpp: 2N bytes a rank, equal bits
 // everywhere, nothing written after a veto.
-#include "collectives/scattered_allreduce.h"
-
 #include <algorithm>
 #include <cstring>
 #include <string>
 
+#include "collectives/direct_allreduce.h"
 #include "collectives/direct_meeting.h"
 #include "collectives/scattering.h"
 #include "kolo/error.h"

@@ -5,7 +5,6 @@
 #include "collectives/direct_allreduce.h"
 #include "collectives/lane_operations.h"
 #include "collectives/network.h"
-#include "collectives/scattered_allreduce.h"
 #include "collectives/scattering.h"
 #include "comm/complete_operation.h"
 #include "comm/group_communicator.h"
