@@ -1,5 +1,4 @@
-#include "runtime/agree_on_settings.h"
-
+// Settings that all ranks must have alike, compared before anything is built on them.
 #include <algorithm>
 #include <string>
 #include <vector>

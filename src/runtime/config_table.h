@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cluster/bootstrap.h"
 #include "kolo/config.h"
 
 namespace kolo::runtime {
@@ -33,5 +34,9 @@ struct ParsedConfig {
 
 // Throws UsageError at the first field whose value its variable could not have.
 void check(const Config& config);
+
+// Collective. Throws MismatchError on every rank where ranks differ in a variable that is to be the same on all
+// (ConfigRow::same_on_all): naming it, two ranks and their values.
+void agree_on_settings(cluster::Bootstrap& bootstrap, const Config& config);
 
 }  // namespace kolo::runtime

@@ -8,7 +8,6 @@
 #include "cluster/make.h"
 #include "cluster/mpi_exit.h"
 #include "kolo/error.h"
-#include "runtime/agree_on_settings.h"
 #include "runtime/config_table.h"
 #include "runtime/context_parts.h"
 

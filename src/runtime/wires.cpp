@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <filesystem>
 #include <string>
+#include <system_error>
 
 #include "cluster/limits.h"
 #include "comm/make.h"
 #include "kolo/error.h"
-#include "runtime/choose_network.h"
 #include "transport/make.h"
 #include "transport/mpi_device_memory.h"
 #include "transport/subset.h"
@@ -20,6 +21,17 @@ namespace {
 constexpr transport::Tag kFewTags = 256;
 constexpr transport::Tag kManyTags = 1 << 16;
 constexpr transport::Tag kConversations = 256;  // two tags each, the last there are
+
+// InfiniBand, RoCE, Omni-Path and the like are all listed here by the kernel.
+bool has_rdma_device() {
+  std::error_code none;
+  return std::filesystem::directory_iterator("/sys/class/infiniband", none) != std::filesystem::directory_iterator();
+}
+
+std::string name_of(Network setting) {
+  if (setting == Network::automatic) return "auto";
+  return setting == Network::mpi ? "mpi" : "tcp";
+}
 
 Hosts gather_hosts(cluster::Bootstrap& bootstrap) {
   const Placement& placement = bootstrap.placement();
@@ -55,6 +67,19 @@ comm::AlgorithmicParts parts_over(Wires& wires, const Config& config, telemetry:
 
 bool some_host_has_several(const Hosts& hosts) {
   return std::any_of(hosts.begin(), hosts.end(), [](const auto& ranks) { return ranks.size() > 1; });
+}
+
+Network choose_network(cluster::Bootstrap& bootstrap, Network setting) {
+  const auto all = bootstrap.allgather(name_of(setting) + (has_rdma_device() ? " rdma" : " plain"));
+  const auto setting_of = [](const std::string& text) { return text.substr(0, text.find(' ')); };
+  for (std::size_t r = 1; r < all.size(); ++r) {
+    if (setting_of(all[r]) == setting_of(all[0])) continue;
+    throw UsageError("KOLO_NETWORK is " + setting_of(all[0]) + " on rank 0 and " + setting_of(all[r]) + " on rank " +
+                     std::to_string(r) + ": set it for all ranks (mpirun -x KOLO_NETWORK)");
+  }
+  if (setting != Network::automatic) return setting;
+  const bool everywhere = std::ranges::all_of(all, [](const auto& text) { return text.ends_with(" rdma"); });
+  return everywhere ? Network::mpi : Network::tcp;
 }
 
 Wires make_process_wires(cluster::Bootstrap& bootstrap, const void* mpi_comm, telemetry::Counters& counters,

@@ -40,6 +40,10 @@ struct Wires {
   std::shared_ptr<base::CallLimit> calls;  // of the program's; null: the engine's
 };
 
+// tcp or mpi, the same on all ranks: what `setting` says; where that is automatic, MPI if every rank's host has an RDMA
+// device, TCP otherwise. Collective. Throws UsageError on every rank when the settings differ.
+[[nodiscard]] Network choose_network(cluster::Bootstrap& bootstrap, Network setting);
+
 // Between processes. With all ranks on one host: shared memory. Otherwise TCP or MPI (config.network), and shared
 // memory inside each host. Collective.
 [[nodiscard]] Wires make_process_wires(cluster::Bootstrap& bootstrap, const void* mpi_comm,

@@ -1,5 +1,3 @@
-#include "runtime/agree_on_settings.h"
-
 #include <gmock/gmock.h>
 
 #include <functional>

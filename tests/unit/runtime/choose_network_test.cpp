@@ -1,11 +1,10 @@
-#include "runtime/choose_network.h"
-
 #include <gmock/gmock.h>
 
 #include <filesystem>
 
 #include "cluster/make.h"
 #include "kolo/error.h"
+#include "runtime/wires.h"
 #include "support/thread_ranks.h"
 
 namespace kolo::runtime {
