@@ -40,8 +40,4 @@ void broadcast_parameters(Context& context, const NamedTensors& tensors, Rank ro
   context.engine().forget_notes();
 }
 
-void broadcast_parameters(Context& context, const torch::nn::Module& module, Rank root) {
-  broadcast_parameters(context, model_tensors(module), root);
-}
-
 }  // namespace kolo

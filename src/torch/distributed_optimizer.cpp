@@ -2,30 +2,45 @@
 
 #include <c10/core/GradMode.h>
 
+#include "kolo/error.h"
 #include "torch/execution_environment.h"
 #include "torch/gradient_binding.h"
+#include "torch/param_group_sync.h"
 
 namespace kolo {
+namespace {
 
-DistributedOptimizer::DistributedOptimizer(Context& context, std::shared_ptr<torch::optim::Optimizer> optimizer,
-                                           const NamedTensors& parameters, DistributedOptions options)
-    : DistributedOptimizer(context.engine(), std::move(optimizer), parameters, options) {
+torch::optim::Optimizer& checked(const std::shared_ptr<torch::optim::Optimizer>& optimizer) {
+  if (optimizer == nullptr) throw UsageError("DistributedOptimizer: the pointer to the optimizer is null");
+  if (dynamic_cast<DistributedOptimizer*>(optimizer.get()) != nullptr) {
+    throw UsageError("DistributedOptimizer: the optimizer to wrap is a DistributedOptimizer itself");
+  }
+  return *optimizer;
+}
+
+}  // namespace
+
+DistributedOptimizer::DistributedOptimizer(Context& context, Wrapped&& wrapped, DistributedOptions options)
+    : DistributedOptimizer(context.engine(), std::move(wrapped.optimizer), wrapped.parameters, options) {
   warn_of_different_environments(context, name_);
 }
 
 DistributedOptimizer::DistributedOptimizer(Engine& engine, std::shared_ptr<torch::optim::Optimizer> optimizer,
                                            const NamedTensors& parameters, DistributedOptions options)
-    : optimizer_(std::move(optimizer)),
+    : Optimizer(std::vector<torch::optim::OptimizerParamGroup>(), checked(optimizer).defaults().clone()),
+      optimizer_(std::move(optimizer)),
       binding_(std::make_shared<GradientBinding>(engine, optimizer_, parameters, options)),
+      groups_(std::make_unique<ParamGroupSync>(param_groups_, *optimizer_)),
       name_(binding_->name()) {
   binding_->attach();
 }
 
 DistributedOptimizer::~DistributedOptimizer() { detach(); }
 
-at::Tensor DistributedOptimizer::step(const torch::optim::Optimizer::LossClosure& closure) {
+at::Tensor DistributedOptimizer::step(LossClosure closure) {
+  groups_->reconcile();
   if (!binding_) {
-    return optimizer_->step(closure);
+    return optimizer_->step(std::move(closure));
   }
   at::Tensor loss;
   if (closure) {
@@ -85,7 +100,35 @@ void DistributedOptimizer::add_param_group(const torch::optim::OptimizerParamGro
   if (binding_) {
     binding_->add_names(parameters);
   }
+  groups_->reconcile();
   optimizer_->add_param_group(group);
+  groups_->reconcile();
+}
+
+std::vector<torch::optim::OptimizerParamGroup>& DistributedOptimizer::param_groups() {
+  groups_->reconcile();
+  return param_groups_;
+}
+
+const std::vector<torch::optim::OptimizerParamGroup>& DistributedOptimizer::param_groups() const {
+  groups_->reconcile();
+  return param_groups_;
+}
+
+torch::optim::Optimizer& DistributedOptimizer::optimizer() {
+  groups_->reconcile();
+  return *optimizer_;
+}
+
+void DistributedOptimizer::save(torch::serialize::OutputArchive& archive) const {
+  groups_->reconcile();
+  optimizer_->save(archive);
+}
+
+void DistributedOptimizer::load(torch::serialize::InputArchive& archive) {
+  groups_->reconcile();
+  optimizer_->load(archive);
+  groups_->copy_inner();
 }
 
 void DistributedOptimizer::detach() noexcept {

@@ -112,6 +112,10 @@ void GradScaler::unscale(torch::optim::Optimizer& optimizer, Stage& stage) const
 }
 
 void GradScaler::unscale_(torch::optim::Optimizer& optimizer) {
+  if (auto* const distributed = dynamic_cast<DistributedOptimizer*>(&optimizer); distributed != nullptr) {
+    close_round(*distributed);
+    return unscale_(distributed->optimizer());
+  }
   settle();
   Stage& stage = stages_[&optimizer];
   if (stage.stepped) throw UsageError("GradScaler: unscale_() after step() of the same optimizer; call update() first");
@@ -128,11 +132,6 @@ void GradScaler::close_round(DistributedOptimizer& optimizer) {
   optimizer.synchronize();
   if (stage.round && *stage.round != optimizer.rounds()) stage = Stage();
   stage.round = optimizer.rounds();
-}
-
-void GradScaler::unscale_(DistributedOptimizer& optimizer) {
-  close_round(optimizer);
-  unscale_(optimizer.optimizer());
 }
 
 // Instead of unscale(), for an optimizer that unscales in passing. False: this one does not.
@@ -289,18 +288,18 @@ void GradScaler::settle() {
 }
 
 bool GradScaler::step(torch::optim::Optimizer& optimizer) {
-  if (!decide(optimizer, {})) return false;
-  take(optimizer, [&] { optimizer.step(); });
-  return true;
-}
-
-bool GradScaler::step(DistributedOptimizer& optimizer) {
-  close_round(optimizer);
-  if (!decide(optimizer.optimizer(), optimizer.name())) {
-    optimizer.skip();
+  auto* const distributed = dynamic_cast<DistributedOptimizer*>(&optimizer);
+  if (distributed == nullptr) {
+    if (!decide(optimizer, {})) return false;
+    take(optimizer, [&] { optimizer.step(); });
+    return true;
+  }
+  close_round(*distributed);
+  if (!decide(distributed->optimizer(), distributed->name())) {
+    distributed->skip();
     return false;
   }
-  take(optimizer.optimizer(), [&] { optimizer.step(); });
+  take(distributed->optimizer(), [&] { distributed->step(); });
   return true;
 }
 

@@ -6,6 +6,7 @@
 
 #include "kolo/error.h"
 #include "kolo/torch/broadcast.h"
+#include "kolo/torch/distributed_optimizer.h"
 #include "torch/agree_on_call.h"
 
 namespace kolo {
@@ -103,6 +104,11 @@ void broadcast_bytes(Context& context, void* data, std::size_t bytes, Rank root)
 }  // namespace
 
 void broadcast_optimizer_state(Context& context, torch::optim::Optimizer& optimizer, Rank root) {
+  if (auto* const distributed = dynamic_cast<DistributedOptimizer*>(&optimizer); distributed != nullptr) {
+    broadcast_optimizer_state(context, distributed->optimizer(), root);
+    static_cast<void>(distributed->param_groups());  // the new options, before a scheduler reads them there
+    return;
+  }
   agree_on_call(context, "broadcast_optimizer_state", shape_of(optimizer) + ", root " + std::to_string(root),
                 trouble_with_root(context, root));
   std::string bytes;

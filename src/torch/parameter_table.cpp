@@ -22,15 +22,6 @@ std::vector<std::int64_t> gradient_strides(const at::Tensor& parameter) {
 
 }  // namespace
 
-NamedTensors named_tensors(const torch::OrderedDict<std::string, at::Tensor>& tensors) {
-  NamedTensors result;
-  result.reserve(tensors.size());
-  for (const auto& item : tensors) {
-    result.emplace_back(item.key(), item.value());
-  }
-  return result;
-}
-
 void ParameterNames::add(const NamedTensors& tensors) {
   if (by_name_.empty()) {
     by_name_.reserve(tensors.size());

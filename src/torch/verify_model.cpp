@@ -74,13 +74,6 @@ std::string describe_line(const std::string& line) {
 
 }  // namespace
 
-NamedTensors model_tensors(const torch::nn::Module& module) {
-  NamedTensors tensors = named_tensors(module.named_parameters());
-  NamedTensors buffers = named_tensors(module.named_buffers());
-  tensors.insert(tensors.end(), buffers.begin(), buffers.end());
-  return tensors;
-}
-
 void verify_model(Context& context, const NamedTensors& tensors) {
   const std::string table = table_text(tensors);
   const auto fingerprints = gather_for(context, "verify_model", std::to_string(fingerprint(table)));
@@ -90,7 +83,5 @@ void verify_model(Context& context, const NamedTensors& tensors) {
     }
   }
 }
-
-void verify_model(Context& context, const torch::nn::Module& module) { verify_model(context, model_tensors(module)); }
 
 }  // namespace kolo

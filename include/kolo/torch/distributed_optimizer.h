@@ -1,25 +1,30 @@
 #pragma once
-// Data-parallel training around any torch optimizer. docs/gradients.md says what param.grad() is at each moment.
+// Data-parallel training around any torch optimizer.
+//
+//   torch::optim::SGD sgd(model->parameters(), torch::optim::SGDOptions(0.1));
+//   kolo::DistributedOptimizer optimizer(context, sgd, model);
+//   optimizer.zero_grad();
+//   loss(model).backward();  // gradients are reduced while it runs
+//   optimizer.step();        // waits for them, then updates the weights
+//
+// docs/gradients.md says what param.grad() is at each moment.
 #include <torch/optim/optimizer.h>
-#include <torch/ordered_dict.h>
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "kolo/context.h"
 #include "kolo/export.h"
+#include "kolo/torch/broadcast.h"
 #include "kolo/types.h"
 
 namespace KOLO_EXPORT kolo {
-
-using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
-
-// What module.named_parameters() or named_buffers() returned.
-[[nodiscard]] NamedTensors named_tensors(const torch::OrderedDict<std::string, at::Tensor>& tensors);
 
 // Must be equal on all ranks.
 struct DistributedOptions {
@@ -54,45 +59,46 @@ struct DistributedOptions {
 };
 
 class GradientBinding;
+class ParamGroupSync;
 
-// Reduces the gradients of an optimizer's parameters over all ranks while backward is still running.
+// A torch optimizer whose step() uses the gradients of all ranks. Schedulers, torch::save, torch::load and functions
+// that take a torch::optim::Optimizer& work on it as on the optimizer that it wraps.
 //
-//   DistributedOptimizer optimizer(context, sgd, model->named_parameters());
-//   optimizer.zero_grad(); loss(model).backward(); optimizer.step();
+// Both have parameter groups. A learning rate, another option or a parameter that is changed in one of them is copied
+// to the other by the next call of step(), save(), param_groups() or optimizer(). Of an optimizer that is not one of
+// LibTorch's or kolo's only the learning rate is copied. state() is that of the wrapped optimizer; through a
+// torch::optim::Optimizer& it is empty.
 //
-// Not a torch::optim::Optimizer itself: schedules and checkpoints work on optimizer(), the one that was wrapped.
 // Collective: constructor, step(), skip(), synchronize(). Use from one thread; destroy before the Context.
-class DistributedOptimizer {
+class DistributedOptimizer : public torch::optim::Optimizer {
  public:
-  // Every parameter of `optimizer` that requires a gradient must be named; a name may be there twice for one shared
-  // tensor. Names of other tensors are ignored. On a device if they are there by now, one a rank. Throws
-  // UsageError (no parameter requires a gradient, or a parameter is unnamed, sparse, complex, on a
-  // second device or on an unsupported kind of device), MismatchError (ranks differ).
-  DistributedOptimizer(Context& context, std::shared_ptr<torch::optim::Optimizer> optimizer,
-                       const NamedTensors& parameters, DistributedOptions options = {});
-  DistributedOptimizer(Context& context, std::shared_ptr<torch::optim::Optimizer> optimizer,
-                       const torch::OrderedDict<std::string, at::Tensor>& parameters, DistributedOptions options = {})
-      : DistributedOptimizer(context, std::move(optimizer), named_tensors(parameters), options) {}
-  // Borrows an optimizer, which must live longer.
-  DistributedOptimizer(Context& context, torch::optim::Optimizer& optimizer,
-                       const torch::OrderedDict<std::string, at::Tensor>& parameters, DistributedOptions options = {})
-      : DistributedOptimizer(context, std::shared_ptr<torch::optim::Optimizer>(&optimizer, [](auto*) {}),
-                             named_tensors(parameters), options) {}
-  // For a program with an Engine and no Context. The other constructors also compare thread count, CPU
-  // capability and library versions, and rank 0 logs a warning if ranks differ, because results of LibTorch
-  // then differ in their last bits. This one does not compare them: an Engine has no log.
+  // `optimizer`: a torch::optim::Optimizer&, which must outlive this object; or one to own: a std::shared_ptr, a
+  // std::unique_ptr, or an optimizer by value. `model`: see parameters_of(). Every parameter of `optimizer` that
+  // requires a gradient must have a name there; two names may mean one shared tensor. Names of other tensors are
+  // ignored. If parameters are to be on a device, move them there before.
+  //
+  // Throws UsageError (no parameter requires a gradient, or a parameter is unnamed, sparse, complex, on a
+  // second device or on an unsupported kind of device; no optimizer; a DistributedOptimizer), MismatchError (ranks
+  // differ). If thread counts, CPU capabilities or library versions differ, rank 0 logs a warning, because
+  // results of LibTorch then differ in their last bits.
+  template <class OptimizerOrPointer, class Model = NamedTensors>
+  DistributedOptimizer(Context& context, OptimizerOrPointer&& optimizer, const Model& model,
+                       DistributedOptions options = {})
+      : DistributedOptimizer(
+            context, Wrapped{shared(std::forward<OptimizerOrPointer>(optimizer)), parameters_of(model)}, options) {}
+  // For a program with an Engine and no Context. Environments are not compared: an Engine has no log.
   DistributedOptimizer(Engine& engine, std::shared_ptr<torch::optim::Optimizer> optimizer,
                        const NamedTensors& parameters, DistributedOptions options = {});
-  ~DistributedOptimizer();  // detach()
+  ~DistributedOptimizer() override;  // detach()
   DistributedOptimizer(const DistributedOptimizer&) = delete;
   DistributedOptimizer& operator=(const DistributedOptimizer&) = delete;
 
   // Closes the round unless synchronize() just did, then updates the weights. With a closure: evaluates it as often as
   // the optimizer asks, reducing the gradients after each evaluation. The loss that comes back is this rank's own.
   // Throws what GradientReducer::finish throws, and UsageError for a gradient that was changed after it had been handed
-  // over, one at a parameter that requires none, or after the Context's end; the weights are then as they were (but see
-  // overlap_update).
-  at::Tensor step(const torch::optim::Optimizer::LossClosure& closure = nullptr);
+  // over, one at a parameter that requires none, an option that has two new values, or after the Context's end; the
+  // weights are then as they were (but see overlap_update).
+  at::Tensor step(LossClosure closure = nullptr) override;
   // Closes the round: afterwards param.grad() is the reduced gradient on every rank, to be clipped or looked at before
   // step(). On a device: ready in the stream that is current here, as with step(), and the host waits for other hosts
   // only.
@@ -105,8 +111,17 @@ class DistributedOptimizer {
   void skip();
   void zero_grad(bool set_to_none = true);
 
-  // Adds parameters later; they take part from the next step(). All ranks must do the same before the same step().
-  void add_param_group(const torch::optim::OptimizerParamGroup& group, const NamedTensors& parameters);
+  // Adds parameters later; they take part from the next step(). All ranks must do the same before the same step(). A
+  // parameter that has no name in `parameters` is named by its place in the groups.
+  void add_param_group(const torch::optim::OptimizerParamGroup& group, const NamedTensors& parameters = {});
+  [[nodiscard]] std::vector<torch::optim::OptimizerParamGroup>& param_groups();
+  [[nodiscard]] const std::vector<torch::optim::OptimizerParamGroup>& param_groups() const;
+  [[nodiscard]] auto& state() noexcept { return optimizer_->state(); }
+  [[nodiscard]] torch::optim::OptimizerOptions& defaults() noexcept { return optimizer_->defaults(); }
+
+  // The wrapped optimizer's, so that a checkpoint of one loads into the other.
+  void save(torch::serialize::OutputArchive& archive) const override;
+  void load(torch::serialize::InputArchive& archive) override;
 
   // While one lives, backward only adds up gradients on this rank.
   class NoSync {
@@ -125,12 +140,36 @@ class DistributedOptimizer {
   // object does nothing but hold the optimizer. Idempotent.
   void detach() noexcept;
 
-  [[nodiscard]] torch::optim::Optimizer& optimizer() noexcept { return *optimizer_; }
+  [[nodiscard]] torch::optim::Optimizer& optimizer();
   [[nodiscard]] std::weak_ptr<torch::optim::Optimizer> watch_optimizer() const noexcept { return optimizer_; }
 
  private:
+  struct Wrapped {
+    std::shared_ptr<torch::optim::Optimizer> optimizer;
+    NamedTensors parameters;
+  };
+  DistributedOptimizer(Context& context, Wrapped&& wrapped, DistributedOptions options);
+
+  template <class OptimizerOrPointer>
+  static std::shared_ptr<torch::optim::Optimizer> shared(OptimizerOrPointer&& optimizer) {
+    using Type = std::remove_cvref_t<OptimizerOrPointer>;
+    if constexpr (std::convertible_to<OptimizerOrPointer&&, std::shared_ptr<torch::optim::Optimizer>>) {
+      return std::forward<OptimizerOrPointer>(optimizer);
+    } else if constexpr (std::convertible_to<OptimizerOrPointer&&, torch::optim::Optimizer&>) {
+      return std::shared_ptr<torch::optim::Optimizer>(&optimizer, [](auto*) {});  // borrowed
+    } else if constexpr (std::derived_from<Type, torch::optim::Optimizer> && std::move_constructible<Type> &&
+                         !std::is_const_v<std::remove_reference_t<OptimizerOrPointer>>) {
+      return std::make_shared<Type>(std::forward<OptimizerOrPointer>(optimizer));
+    } else {
+      static_assert(sizeof(Type) == 0,
+                    "kolo: the arguments are (context, optimizer, model): pass the optimizer as a "
+                    "torch::optim::Optimizer&, a std::shared_ptr or std::unique_ptr (moved), or by value");
+    }
+  }
+
   std::shared_ptr<torch::optim::Optimizer> optimizer_;
   std::shared_ptr<GradientBinding> binding_;  // shared with the hooks, which hold it weakly
+  std::unique_ptr<ParamGroupSync> groups_;
   std::string name_;
 };
 

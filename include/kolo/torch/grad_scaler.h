@@ -78,12 +78,10 @@ class GradScaler {
   // Divides the gradients by the scale, in place, and notes whether all are finite, without waiting for a device. At
   // most once between two update(); throws UsageError otherwise, or for a sparse gradient. On a DistributedOptimizer
   // after synchronize(), which it calls: collective then.
-  void unscale_(DistributedOptimizer& optimizer);
   void unscale_(torch::optim::Optimizer& optimizer);
 
   // Whether the weights were updated: on all ranks or on none. Once between two update(). Throws what the optimizer's
   // step() throws.
-  bool step(DistributedOptimizer& optimizer);
   bool step(torch::optim::Optimizer& optimizer);
 
   // As step(), for a host that goes on before the device has come to it. What the optimizer keeps (momenta, the number
