@@ -10,7 +10,6 @@ namespace {
 
 std::vector<double> sum_over_ranks(kolo::Context& context, std::vector<double> values) {
   kolo::Request request;
-  request.name = "hello/sum";  // ranks are matched by this name, in whatever order they submit
   request.dtype = kolo::DType::f64;
   request.sizes = {static_cast<std::int64_t>(values.size())};
   request.op = kolo::ReduceOp::sum;

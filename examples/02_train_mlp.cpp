@@ -35,8 +35,8 @@ int train(kolo::Context& context) {
   torch::nn::Sequential model(torch::nn::Linear(kPixels, 64), torch::nn::ReLU(), torch::nn::Linear(64, kClasses));
   kolo::FusedSGD sgd(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
 
-  kolo::broadcast_parameters(context, *model);                                    // 1: start from the same weights
-  kolo::DistributedOptimizer optimizer(context, sgd, model->named_parameters());  // 2: reduce gradients
+  kolo::broadcast_parameters(context, model);                 // 1: start from the same weights
+  kolo::DistributedOptimizer optimizer(context, sgd, model);  // 2: reduce gradients
   kolo::DistributedSampler sampler({.dataset_size = kSamples, .rank = context.rank(), .ranks = context.size()});  // 3
 
   double accuracy = 0;
@@ -57,7 +57,7 @@ int train(kolo::Context& context) {
       correct += output.argmax(1).eq(labels).sum().item<double>();
       seen += static_cast<double>(samples.size());
     }
-    const auto total = kolo::allreduce_metrics(context, {loss_sum, correct, seen}, "epoch", kolo::ReduceOp::sum);  // 4
+    const auto total = kolo::allreduce_metrics(context, {loss_sum, correct, seen}, kolo::ReduceOp::sum);  // 4
     accuracy = total[1] / total[2];
     if (context.rank() == 0) {
       std::printf("epoch %d: loss %.3f, accuracy %.1f %%\n", static_cast<int>(epoch), total[0] / total[2],

@@ -19,10 +19,10 @@ double train(kolo::Context& context) {
   torch::manual_seed(7);
   const at::Tensor truth = torch::randn({16, 4});
   torch::nn::Linear model(16, 4);
-  kolo::broadcast_parameters(context, *model);
+  kolo::broadcast_parameters(context, model);
   auto adam = std::make_shared<torch::optim::AdamW>(model->parameters(), torch::optim::AdamWOptions(0.05));
   kolo::broadcast_optimizer_state(context, *adam);
-  kolo::DistributedOptimizer optimizer(context, adam, model->named_parameters());
+  kolo::DistributedOptimizer optimizer(context, adam, model);
 
   torch::manual_seed(100 + static_cast<std::uint64_t>(context.rank()));  // every rank its own data
   const auto backward = [&] {
@@ -46,7 +46,7 @@ double train(kolo::Context& context) {
     torch::nn::utils::clip_grad_norm_(model->parameters(), 5.0);
     optimizer.step();  // ... and is used as it is
   }
-  return kolo::allreduce_metrics(context, {loss}, "loss")[0];
+  return kolo::allreduce_metrics(context, {loss})[0];
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -164,15 +165,20 @@ class Communicator {
   // are close by, and whoever waits does better not to sleep.
   [[nodiscard]] virtual bool moved() noexcept { return false; }
 
-  // Blocking forms: start, then advance until complete. Throw TimeoutError after `timeout`, and from then on at once:
-  // ranks that have given up a call and ranks that have not are no group any more.
-  void allreduce(const AllreduceOptions& options, std::chrono::milliseconds timeout);
-  void broadcast(const BroadcastOptions& options, std::chrono::milliseconds timeout);
-  void allgather(const AllgatherOptions& options, std::chrono::milliseconds timeout);
-  void reduce_scatter(const ReduceScatterOptions& options, std::chrono::milliseconds timeout);
-  void barrier(std::chrono::milliseconds timeout);
+  // Blocking forms: start, then advance until complete. Throw TimeoutError after `timeout`, by default after
+  // default_timeout(), and from then on at once: ranks that have abandoned a call and ranks that have not are no group
+  // any more.
+  using Timeout = std::optional<std::chrono::milliseconds>;
+  void allreduce(const AllreduceOptions& options, Timeout timeout = std::nullopt);
+  void broadcast(const BroadcastOptions& options, Timeout timeout = std::nullopt);
+  void allgather(const AllgatherOptions& options, Timeout timeout = std::nullopt);
+  void reduce_scatter(const ReduceScatterOptions& options, Timeout timeout = std::nullopt);
+  void barrier(Timeout timeout = std::nullopt);
   // Drives one operation: spins, then yields, then sleeps. `what` names it in the error.
   void drive(Operation& operation, std::chrono::milliseconds timeout, std::string_view what);
+  // Config::timeout, for the communicator of a Context.
+  [[nodiscard]] std::chrono::milliseconds default_timeout() const noexcept { return default_timeout_; }
+  void set_default_timeout(std::chrono::milliseconds timeout) noexcept { default_timeout_ = timeout; }
   // By Context::shutdown(): from now on collectives, allocate() and drive() throw UsageError.
   void close() noexcept { closed_ = true; }
   // From now on drive() calls `tell`, once an operation, when that has waited for so long, in words that say for whom.
@@ -195,9 +201,10 @@ class Communicator {
   bool spin(Operation& operation);
   // Starts what `start` makes, and drives it.
   template <class Start>
-  void run(const Start& start, std::chrono::milliseconds timeout, std::string_view what);
+  void run(const Start& start, Timeout limit, std::string_view what);
 
   bool closed_ = false;
+  std::chrono::milliseconds default_timeout_{std::chrono::minutes(10)};
   std::chrono::milliseconds start_limit_ = std::chrono::milliseconds::max();
   std::chrono::milliseconds stall_warning_ = std::chrono::milliseconds::max();
   std::function<void(const std::string&)> tell_stall_;

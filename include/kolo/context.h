@@ -55,6 +55,9 @@ class Context {
   // Collectives as plain calls, in the same order on all ranks. Independent of the engine's. Externally synchronized.
   // After shutdown() this call and those of the Communicator throw UsageError.
   [[nodiscard]] Communicator& communicator();
+  // Returns when all ranks have called it. Collective, as a call of communicator(); throws TimeoutError after
+  // Config::timeout.
+  void barrier() { communicator().barrier(); }
   // After shutdown() each call of the Engine that needs other ranks throws UsageError.
   [[nodiscard]] Engine& engine() noexcept;
   [[nodiscard]] CounterSnapshot counters() const;

@@ -1,5 +1,10 @@
 #pragma once
-// Named requests: operations that ranks submit in any order, matched across ranks by name.
+// Operations on memory of the program, as requests.
+//
+//   kolo::Request request;
+//   request.sizes = {3};
+//   request.input = request.output = values;  // three floats
+//   context.engine().submit(request).wait();  // their sums over all ranks
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -23,7 +28,12 @@ enum class RequestKind : std::uint8_t { allreduce, broadcast, allgather, barrier
 // What one rank wants. Kind, dtype, sizes, strides, op, scales and root must agree on all ranks, else MismatchError on
 // every rank (an allgather's first size may differ). `input` must live and stay unchanged until the Work is done.
 struct Request {
-  std::string name;  // not one that begins with gradients/, failures/ or kolo/, which are kolo's own
+  // Matched across ranks: ranks may submit requests in any order. It must not begin with gradients/, failures/ or
+  // kolo/. Empty: the n-th request without a name is matched with the n-th of the other ranks; in errors it is called
+  // kolo/unnamed/n. Such requests come from one thread of a rank. At most 8 are in flight: the next one waits for the
+  // oldest. After PeerFailedError or TimeoutError they are refused, because ranks may have made different numbers of
+  // calls.
+  std::string name;
   RequestKind kind = RequestKind::allreduce;
   DType dtype = DType::f32;
   std::vector<std::int64_t> sizes;
@@ -49,7 +59,8 @@ class Engine {
   [[nodiscard]] virtual bool is_stopped() const noexcept = 0;
   // How many ranks it serves.
   [[nodiscard]] virtual int size() const noexcept = 0;
-  // Throws UsageError if the name is empty, kolo's own or pending on this rank, and after shutdown.
+  // Throws UsageError if the name is kolo's own or pending on this rank, for a request without a name from a
+  // second thread, and after shutdown.
   // Rethrows the fatal error of a poisoned group. If a request is malformed or `refused`, the Work
   // of every rank throws one UsageError naming the rank; nothing is executed, the name is free.
   virtual Work submit(Request request) = 0;

@@ -26,7 +26,7 @@ class Work {
   void wait();
   void wait_for(std::chrono::milliseconds timeout);
   // The result in kolo's own memory. Valid while a copy of this Work lives, until the name is
-  // submitted again.
+  // submitted again; without a name, until eight more requests without one are submitted.
   // Throws UsageError before wait() has returned, and for an empty Work.
   [[nodiscard]] std::span<const std::byte> result() const;
 

@@ -86,7 +86,8 @@ void Communicator::warn_of_stalls(std::chrono::milliseconds after, std::function
 }
 
 template <class Start>
-void Communicator::run(const Start& start, std::chrono::milliseconds timeout, std::string_view what) {
+void Communicator::run(const Start& start, Timeout limit, std::string_view what) {
+  const std::chrono::milliseconds timeout = limit.value_or(default_timeout_);
   start_limit_ = timeout;
   std::unique_ptr<Operation> operation;
   try {
@@ -105,23 +106,23 @@ void Communicator::run(const Start& start, std::chrono::milliseconds timeout, st
   }
 }
 
-void Communicator::allreduce(const AllreduceOptions& options, std::chrono::milliseconds timeout) {
+void Communicator::allreduce(const AllreduceOptions& options, Timeout timeout) {
   run([&] { return start(options); }, timeout, "allreduce");
 }
 
-void Communicator::broadcast(const BroadcastOptions& options, std::chrono::milliseconds timeout) {
+void Communicator::broadcast(const BroadcastOptions& options, Timeout timeout) {
   run([&] { return start(options); }, timeout, "broadcast from root " + std::to_string(options.root));
 }
 
-void Communicator::allgather(const AllgatherOptions& options, std::chrono::milliseconds timeout) {
+void Communicator::allgather(const AllgatherOptions& options, Timeout timeout) {
   run([&] { return start(options); }, timeout, "allgather");
 }
 
-void Communicator::reduce_scatter(const ReduceScatterOptions& options, std::chrono::milliseconds timeout) {
+void Communicator::reduce_scatter(const ReduceScatterOptions& options, Timeout timeout) {
   run([&] { return start(options); }, timeout, "reduce_scatter");
 }
 
-void Communicator::barrier(std::chrono::milliseconds timeout) {
+void Communicator::barrier(Timeout timeout) {
   run([&] { return start_barrier(); }, timeout, "barrier");
 }
 

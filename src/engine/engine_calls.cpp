@@ -80,9 +80,11 @@ void EngineImpl::told(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
   } catch (const PeerFailedError& failure) {
+    unnamed_.disable();
     places_.tell(failure.failure());
     remember(failure.what());
   } catch (const TimeoutError& timeout) {
+    unnamed_.disable();
     if (!timeout.missing().empty()) remember(timeout.what());
   } catch (const UsageError& refused) {
     remember(refused.what());

@@ -104,13 +104,18 @@ void EngineImpl::notify() {
 }
 
 Work EngineImpl::submit(Request request) {
+  if (request.name.empty()) {
+    return Work(unnamed_.submit(std::move(request), [this](Request named) { return submit_named(std::move(named)); }));
+  }
   if (request.name.starts_with("kolo/")) {
     throw UsageError("request '" + request.name + "': names that begin with kolo/ are kolo's own; choose another name");
   }
   return submit_internal(std::move(request));
 }
 
-Work EngineImpl::submit_internal(Request request) {
+Work EngineImpl::submit_internal(Request request) { return Work(submit_named(std::move(request))); }
+
+std::shared_ptr<WorkState> EngineImpl::submit_named(Request request) {
   check_name(request.name);
   Submission submission;
   submission.entry.name = request.name;
@@ -136,7 +141,7 @@ Work EngineImpl::submit_table(Entry entry, std::size_t id) {
   submission.entry = std::move(entry);
   submission.when_listed = [](const Item&) {};
   submission.table_of = id;
-  return enqueue(std::move(submission));
+  return Work(enqueue(std::move(submission)));
 }
 
 Work EngineImpl::submit_round(Entry entry, bool on_device, std::function<void(const Item&)> when_listed) {
@@ -145,17 +150,17 @@ Work EngineImpl::submit_round(Entry entry, bool on_device, std::function<void(co
   submission.entry = std::move(entry);
   submission.when_listed = std::move(when_listed);
   submission.on_device = on_device;
-  return enqueue(std::move(submission));
+  return Work(enqueue(std::move(submission)));
 }
 
-Work EngineImpl::enqueue(Submission submission) {
+std::shared_ptr<WorkState> EngineImpl::enqueue(Submission submission) {
   const std::string& name = submission.pending.request.name;
   const auto submitted_at = std::chrono::steady_clock::now();
   submission.since = submitted_at;
   // A round's turn may wait for the deadline, and then again for the other ranks' memory.
   const auto patience = parts_.config->timeout * (submission.when_listed ? 2 : 1) + kWorkGrace;
-  submission.pending.work = std::make_shared<WorkState>(name, lease_.offer(), patience);
-  Work work(submission.pending.work);
+  const auto work = std::make_shared<WorkState>(name, lease_.offer(), patience);
+  submission.pending.work = work;
   // Idle so far: what was announced in the meantime does not concern this submission. At the end: there may be a worse
   // one by now than the one that is known.
   if (!pending() || current_fatal()) progress_without_waiting();

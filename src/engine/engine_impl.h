@@ -32,6 +32,7 @@
 #include "engine/round_history.h"
 #include "engine/submission.h"
 #include "engine/turn_agreement.h"
+#include "engine/unnamed_calls.h"
 #include "engine/work_state.h"
 #include "kolo/config.h"
 #include "kolo/engine.h"
@@ -95,7 +96,8 @@ class EngineImpl final : public Engine, public Driver, public RoundHost, private
   [[nodiscard]] device::Lane* lane() noexcept override { return lane_.get(); }
 
  private:
-  Work enqueue(Submission submission);
+  std::shared_ptr<WorkState> submit_named(Request request);
+  std::shared_ptr<WorkState> enqueue(Submission submission);
   // Who moves things forward. A hook never waits. The coordinator leaves requests that are still coming in together.
   enum class Visitor { hook, poller, waiter, coordinator };
   // The program's thread comes to wait in kolo, or goes back to code of its own.
@@ -196,6 +198,8 @@ class EngineImpl final : public Engine, public Driver, public RoundHost, private
   FailurePlaces places_;                    // guarded by queue_lock_
   std::deque<std::string> told_;            // errors of peers that the program has had; guarded by queue_lock_
   std::optional<std::string> own_failure_;  // of training code, nothing asked for since; guarded by queue_lock_
+
+  UnnamedCalls unnamed_;
 
   // What is pending, for those who do not hold a lock.
   std::atomic<int> queued_{0};

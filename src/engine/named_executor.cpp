@@ -6,6 +6,7 @@
 #include "engine/group_failure.h"
 #include "engine/ready_list.h"
 #include "engine/signature.h"
+#include "engine/unnamed_calls.h"
 #include "kernels/processor.h"
 #include "kernels/scale_copy.h"
 #include "kolo/error.h"
@@ -20,6 +21,11 @@ constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kCopiedThroughCaches = std::size_t{4} << 20;
 
 std::size_t bytes_of(const Request& request) { return payload_bytes(signature_of(request)); }
+
+std::vector<std::string> memory_names_of(std::vector<std::string> names) {
+  std::ranges::transform(names, names.begin(), memory_name_of);
+  return names;
+}
 
 }  // namespace
 
@@ -125,7 +131,7 @@ bool NamedExecutor::needs_memory(const std::vector<std::string>& names,
   if (requests.front()->kind == RequestKind::barrier) return false;
   if (requests.front()->kind != RequestKind::allreduce) return !warm_;
   std::vector<std::size_t> offsets;
-  return pool_.would_allocate(names, lay_out(requests, offsets));
+  return pool_.would_allocate(memory_names_of(names), lay_out(requests, offsets));
 }
 
 void NamedExecutor::start_allreduce(Running& running) {
@@ -136,7 +142,7 @@ void NamedExecutor::start_allreduce(Running& running) {
     names.push_back(request.name);
   }
   const std::size_t bytes = lay_out(requests, running.offsets);
-  running.slab = pool_.claim(names, bytes);
+  running.slab = pool_.claim(memory_names_of(names), bytes);
   auto memory = running.slab->buffer->data();
   for (std::size_t i = 0; i < running.pending.size(); ++i) {
     const auto& request = running.pending[i].request;

@@ -131,6 +131,7 @@ void Context::Parts::start() {
   }
   using runtime::Use;
   communicator = runtime::make_communicator(user_wires, config, counters, Use::many_at_once);
+  communicator->set_default_timeout(config.timeout);
   if (config.stall_warning.count() > 0) {
     communicator->warn_of_stalls(config.stall_warning,
                                  [this](const std::string& text) { logger.write(LogLevel::warn, text); });

@@ -73,24 +73,24 @@ at::Tensor TensorWork::wait() {
   return tensor_;
 }
 
-TensorWork allreduce_async(Context& context, at::Tensor tensor, std::string name, ReduceOp op) {
+TensorWork allreduce_async(Context& context, at::Tensor tensor, ReduceOp op, std::string name) {
   auto [request, dense] = prepare(tensor, std::move(name), RequestKind::allreduce);
   request.op = op;
   return {context.engine().submit(std::move(request)), std::move(tensor), std::move(dense)};
 }
 
-TensorWork broadcast_async(Context& context, at::Tensor tensor, std::string name, Rank root) {
+TensorWork broadcast_async(Context& context, at::Tensor tensor, Rank root, std::string name) {
   auto [request, dense] = prepare(tensor, std::move(name), RequestKind::broadcast);
   request.root = root;
   return {context.engine().submit(std::move(request)), std::move(tensor), std::move(dense)};
 }
 
-at::Tensor allreduce_(Context& context, at::Tensor tensor, std::string name, ReduceOp op) {
-  return allreduce_async(context, std::move(tensor), std::move(name), op).wait();
+at::Tensor allreduce_(Context& context, at::Tensor tensor, ReduceOp op, std::string name) {
+  return allreduce_async(context, std::move(tensor), op, std::move(name)).wait();
 }
 
-at::Tensor broadcast_(Context& context, at::Tensor tensor, std::string name, Rank root) {
-  return broadcast_async(context, std::move(tensor), std::move(name), root).wait();
+at::Tensor broadcast_(Context& context, at::Tensor tensor, Rank root, std::string name) {
+  return broadcast_async(context, std::move(tensor), root, std::move(name)).wait();
 }
 
 at::Tensor allgather(Context& context, const at::Tensor& tensor, std::string name) {
@@ -113,7 +113,7 @@ at::Tensor allgather(Context& context, const at::Tensor& tensor, std::string nam
   return gathered.to(tensor.device());
 }
 
-std::vector<double> allreduce_metrics(Context& context, std::vector<double> values, std::string name, ReduceOp op) {
+std::vector<double> allreduce_metrics(Context& context, std::vector<double> values, ReduceOp op, std::string name) {
   const auto shared = std::make_shared<std::vector<double>>(std::move(values));
   Request request;
   request.name = std::move(name);

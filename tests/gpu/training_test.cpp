@@ -56,7 +56,7 @@ TEST_P(GpuTraining, EndsWhereTheCpuEnds) {
   expect_close(history, train_alone(GetParam().rule, GetParam().type, context->size()), GetParam().tolerance);
   for (std::size_t i = 0; i < history.back().size(); ++i) {
     const at::Tensor& mine = history.back()[i];
-    const at::Tensor first = broadcast_(*context, mine.clone(), "weights/" + std::to_string(i));
+    const at::Tensor first = broadcast_(*context, mine.clone(), 0, "weights/" + std::to_string(i));
     EXPECT_TRUE(bitwise_equal(first, mine)) << "tensor " << i << " of rank 0 and of rank " << context->rank();
   }
 }

@@ -221,7 +221,7 @@ TEST(Roots, AreComparedByBroadcasts) {
     EXPECT_THAT(error_of<MismatchError>([&] { broadcast_optimizer_state(context, *training.inner, root); }),
                 HasSubstr("torch::optim::SGD, root 1"));
     at::Tensor tensor = torch::ones({4});
-    EXPECT_THAT(error_of<MismatchError>([&] { broadcast_(context, tensor, "named", root); }),
+    EXPECT_THAT(error_of<MismatchError>([&] { broadcast_(context, tensor, root, "named"); }),
                 HasSubstr("root 0 on rank 0, 1 on rank 2"));
   });
 }
@@ -259,7 +259,7 @@ TEST(Roots, OutsideTheWorldAreUsageErrorsOfEveryBroadcast) {
             broadcast_parameters(context, NamedTensors{{"weight", training.weight}}, root);
           },
           [&] { broadcast_optimizer_state(context, *training.inner, root); },
-          [&] { broadcast_(context, tensor, "named", root); },
+          [&] { broadcast_(context, tensor, root, "named"); },
           [&] { context.communicator().broadcast(direct, std::chrono::seconds(20)); },
       };
       for (const auto& call : calls) {
@@ -447,10 +447,10 @@ TEST(AfterShutdown, EveryCollectiveCallIsAUsageErrorAndBackwardGoesOn) {
           [&] { verify_model(context, named); },
           [&] { broadcast_parameters(context, named); },
           [&] { broadcast_optimizer_state(context, *training.inner); },
-          [&] { allreduce_(context, training.weight.detach(), "after"); },
-          [&] { broadcast_(context, training.weight.detach(), "after"); },
+          [&] { allreduce_(context, training.weight.detach(), ReduceOp::average, "after"); },
+          [&] { broadcast_(context, training.weight.detach(), 0, "after"); },
           [&] { static_cast<void>(allgather(context, training.weight.detach(), "after")); },
-          [&] { static_cast<void>(allreduce_metrics(context, {1.0}, "after")); },
+          [&] { static_cast<void>(allreduce_metrics(context, {1.0}, ReduceOp::average, "after")); },
           [&] { static_cast<void>(use_cuda(context)); },
       };
       for (const bool has_gradient : {false, true}) {

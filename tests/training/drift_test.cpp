@@ -68,7 +68,7 @@ TEST(CompareWeightsEvery, RoundsThatFailedOrWereSkippedCountOnAllRanks) {
     }
     EXPECT_THAT(told, HasSubstr("'weight' of rank 1"));
     const auto rounds = static_cast<double>(training.optimizer.rounds());
-    EXPECT_THAT(allreduce_metrics(context, {rounds, -rounds}, "rounds", ReduceOp::max), ElementsAre(rounds, -rounds));
+    EXPECT_THAT(allreduce_metrics(context, {rounds, -rounds}, ReduceOp::max, "rounds"), ElementsAre(rounds, -rounds));
   });
 }
 

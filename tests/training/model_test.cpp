@@ -174,55 +174,6 @@ TEST(OptimizerState, WhatOneRankCannotLoadNobodyHasLoaded) {
   });
 }
 
-TEST(Ops, NamedTensorsInAnyOrder) {
-  on_ranks(3, [](Context& context) {
-    const at::Tensor x = filled({4}, context.rank());
-    const at::Tensor y = filled({2, 3}, context.rank() + 1).t();
-    if (context.rank() % 2 == 0) {
-      auto first = kolo::allreduce_async(context, x, "x", kolo::ReduceOp::sum);
-      auto second = kolo::allreduce_async(context, y, "y", kolo::ReduceOp::max);
-      second.wait();
-      first.wait();
-    } else {
-      auto second = kolo::allreduce_async(context, y, "y", kolo::ReduceOp::max);
-      auto first = kolo::allreduce_async(context, x, "x", kolo::ReduceOp::sum);
-      first.wait();
-      second.wait();
-    }
-    EXPECT_TRUE(x.eq(3).all().item<bool>());
-    EXPECT_TRUE(y.eq(3).all().item<bool>());
-    EXPECT_TRUE(kolo::broadcast_(context, filled({2}, context.rank()), "b", 1).eq(1).all().item<bool>());
-    const auto metrics = kolo::allreduce_metrics(context, {1.0 * context.rank(), 5}, "m");
-    EXPECT_THAT(metrics, testing::ElementsAre(1, 5));
-  });
-}
-
-TEST(Ops, AllgatherOfUnevenTensors) {
-  on_ranks(3, [](Context& context) {
-    const at::Tensor all = kolo::allgather(context, filled({context.rank() + 1, 2}, context.rank()), "g");
-    const at::Tensor expected = torch::cat({filled({1, 2}, 0), filled({2, 2}, 1), filled({3, 2}, 2)});
-    EXPECT_TRUE(torch::equal(all, expected));
-  });
-}
-
-TEST(Ops, StridedViewsAreReducedInPlace) {
-  on_ranks(2, [](Context& context) {
-    const at::Tensor whole = filled({4, 4}, 1);
-    kolo::allreduce_(context, whole.select(1, 0), "column", kolo::ReduceOp::sum);
-    EXPECT_DOUBLE_EQ(whole.sum().item<double>(), 20);
-    EXPECT_THROW(kolo::allreduce_(context, torch::zeros({2}, torch::kComplexFloat), "z"), kolo::UsageError);
-  });
-}
-
-TEST(Ops, TheTensorOutlivesItsHandle) {
-  on_ranks(2, [](Context& context) {
-    { auto dropped = kolo::allreduce_async(context, filled({1 << 16}, 1), "dropped"); }
-    EXPECT_TRUE(
-        kolo::allreduce_(context, filled({2}, context.rank()), "next", kolo::ReduceOp::sum).eq(1).all().item<bool>());
-  });
-}
-
-// Rounds in which ranks contribute different parameters, before and after the plan is frozen.
 TEST(Rounds, MissingGradientsCountAsZeros) {
   on_ranks(2, [](Context& context) {
     at::Tensor a = weight();

@@ -76,11 +76,11 @@ TEST(OddTensors, EveryKindIsReducedBroadcastAndGathered) {
         };
         const double value = context.rank() + 1;
         const at::Tensor reduced = mine(value);
-        EXPECT_TRUE(kolo::allreduce_(context, reduced, "x", ReduceOp::sum).is_same(reduced));
+        EXPECT_TRUE(kolo::allreduce_(context, reduced, ReduceOp::sum, "x").is_same(reduced));
         EXPECT_TRUE(reduced.eq(3).all().item<bool>()) << reduced;
         for (const int root : {0, 1}) {
           const at::Tensor sent = mine(value);
-          kolo::broadcast_(context, sent, "x", root);
+          kolo::broadcast_(context, sent, root, "x");
           EXPECT_TRUE(sent.eq(root + 1).all().item<bool>()) << sent;
         }
         const at::Tensor all = kolo::allgather(context, mine(value), "x");
@@ -118,14 +118,14 @@ TEST(OddTensors, LazyNegationOfOneRankIsBroadcastAsAParameter) {
 TEST(OddTensors, InferenceTensorsAreReducedInsideAndOutsideInferenceMode) {
   on_ranks(2, [](Context& context) {
     const at::Tensor made_inside = inference({4}, 1);
-    kolo::allreduce_(context, made_inside, "x", ReduceOp::sum);
+    kolo::allreduce_(context, made_inside, ReduceOp::sum, "x");
     EXPECT_EQ(made_inside.sum().item<float>(), 8);
     const at::Tensor made_outside = torch::ones({4});
     const at::Tensor gaps = torch::ones({4, 2}).select(1, 0);
     {
       const c10::InferenceMode guard;
       for (const at::Tensor& tensor : {made_inside, made_outside, gaps}) {
-        kolo::allreduce_(context, tensor, "x", ReduceOp::sum);
+        kolo::allreduce_(context, tensor, ReduceOp::sum, "x");
       }
       EXPECT_EQ(kolo::allgather(context, made_inside, "x").sum().item<float>(), 32);
     }
@@ -140,7 +140,7 @@ TEST(OddTensors, VersionOfAReducedTensorGrows) {
   on_ranks(2, [](Context& context) {
     for (const at::Tensor& tensor : {torch::ones({4}), torch::ones({4, 2}).select(1, 0)}) {
       const auto version = tensor._version();
-      kolo::allreduce_(context, tensor, "x");
+      kolo::allreduce_(context, tensor, kolo::ReduceOp::average, "x");
       EXPECT_GT(tensor._version(), version);
     }
   });
@@ -189,15 +189,15 @@ TEST(OddTensors, RefusedTensorOfOneRankIsAUsageErrorOnEveryRank) {
         const at::Tensor plain = torch::full({3, 4}, context.rank() + 1.0);
         const at::Tensor tensor = is_odd ? make() : plain;
         const auto expected = "'x' was refused on rank " + odd + ": the tensor " + text;
-        expect_usage_error(expected, [&] { kolo::allreduce_(context, tensor, "x"); });
-        expect_usage_error(expected, [&] { kolo::broadcast_(context, tensor, "x"); });
-        auto work = kolo::allreduce_async(context, tensor, "x");
+        expect_usage_error(expected, [&] { kolo::allreduce_(context, tensor, kolo::ReduceOp::average, "x"); });
+        expect_usage_error(expected, [&] { kolo::broadcast_(context, tensor, 0, "x"); });
+        auto work = kolo::allreduce_async(context, tensor, kolo::ReduceOp::average, "x");
         expect_usage_error(expected, [&] { work.wait(); });
         expect_usage_error("broadcast_parameters was refused on rank " + odd + ": tensor 'w' " + text, [&] {
           kolo::broadcast_parameters(context, NamedTensors{{"first", plain}, {"w", tensor}});
         });
         EXPECT_TRUE(plain.eq(context.rank() + 1).all().item<bool>()) << "it has changed";
-        kolo::allreduce_(context, plain, "x", ReduceOp::max);
+        kolo::allreduce_(context, plain, ReduceOp::max, "x");
         EXPECT_TRUE(plain.eq(context.size()).all().item<bool>());
       }
     });
@@ -211,14 +211,14 @@ TEST(OddTensors, TensorInAGraphIsRefusedUnlessGradientModeIsOff) {
     const std::string text =
         "'x' was refused on rank 1: the tensor requires a gradient, and kolo does not "
         "differentiate collectives; pass detach()";
-    expect_usage_error(text, [&] { kolo::allreduce_(context, tensor, "x"); });
-    expect_usage_error(text, [&] { kolo::broadcast_(context, tensor, "x"); });
+    expect_usage_error(text, [&] { kolo::allreduce_(context, tensor, kolo::ReduceOp::average, "x"); });
+    expect_usage_error(text, [&] { kolo::broadcast_(context, tensor, 0, "x"); });
     expect_usage_error(text, [&] { static_cast<void>(kolo::allgather(context, tensor.mul(1), "x")); });
     EXPECT_TRUE(leaf.detach().eq(context.rank() + 1).all().item<bool>());
     {
       const torch::NoGradGuard no_grad;
       EXPECT_EQ(kolo::allgather(context, tensor, "x").sum().item<float>(), 12);
-      kolo::allreduce_(context, tensor.view({2, 2}), "x", ReduceOp::sum);
+      kolo::allreduce_(context, tensor.view({2, 2}), ReduceOp::sum, "x");
       EXPECT_TRUE(tensor.eq(3).all().item<bool>());
     }
     kolo::broadcast_parameters(context, NamedTensors{{"w", leaf}}, 1);
@@ -233,7 +233,7 @@ TEST(OddTensors, RootThatIsNoRankIsAUsageErrorOnEveryRank) {
     const at::Tensor w = torch::full({4}, context.rank() + 1.0).requires_grad_(true);
     torch::optim::SGD optimizer({w}, 0.1);
     const std::string text = "refused on rank 1: root 2 is not a rank of a world of 2";
-    expect_usage_error(text, [&] { kolo::broadcast_(context, w.detach(), "x", root); });
+    expect_usage_error(text, [&] { kolo::broadcast_(context, w.detach(), root, "x"); });
     expect_usage_error(text, [&] { kolo::broadcast_parameters(context, NamedTensors{{"w", w}}, root); });
     expect_usage_error(text, [&] { kolo::broadcast_optimizer_state(context, optimizer, root); });
     kolo::broadcast_parameters(context, NamedTensors{{"w", w}}, 1);
@@ -264,7 +264,7 @@ TEST(TensorWork, SecondWaitLeavesTheTensorAsTheProgramMadeIt) {
   on_ranks(2, [](Context& context) {
     for (const at::Tensor& tensor :
          {torch::full({4}, 3.0), torch::_neg_view(torch::full({4}, -3.0)), torch::full({4, 2}, 3.0).select(1, 0)}) {
-      kolo::TensorWork work = kolo::allreduce_async(context, tensor, "x");
+      kolo::TensorWork work = kolo::allreduce_async(context, tensor, kolo::ReduceOp::average, "x");
       work.wait();
       tensor.mul_(2);
       EXPECT_TRUE(work.wait().eq(6).all().item<bool>()) << tensor;
@@ -277,7 +277,7 @@ TEST(Allgather, ScalarsMakeOneElementForEachRank) {
     const at::Tensor scalar = torch::tensor(context.rank() + 0.5F);
     EXPECT_TRUE(kolo::allgather(context, scalar, "g").equal(torch::tensor({0.5F, 1.5F, 2.5F})));
     EXPECT_TRUE(kolo::allgather(context, torch::_neg_view(scalar), "g").equal(torch::tensor({-0.5F, -1.5F, -2.5F})));
-    kolo::allreduce_(context, scalar, "g", ReduceOp::sum);
+    kolo::allreduce_(context, scalar, ReduceOp::sum, "g");
     EXPECT_EQ(scalar.item<float>(), 4.5F);
   });
 }
@@ -308,9 +308,9 @@ TEST(Strides, DimensionsOfSizeOneAndEmptyTensorsDoNotMatter) {
       EXPECT_TRUE(model->weight.grad().eq(step + 0.5).all().item<bool>()) << step;
     }
     const at::Tensor dense = torch::ones({20}).as_strided({1, 4, 5}, {odd ? 20 : 1, 1, 4});
-    EXPECT_TRUE(kolo::allreduce_(context, dense, "x", ReduceOp::sum).eq(2).all().item<bool>());
+    EXPECT_TRUE(kolo::allreduce_(context, dense, ReduceOp::sum, "x").eq(2).all().item<bool>());
     const at::Tensor empty = torch::ones({0, 3}).as_strided({0, 3}, {odd ? 1 : 3, odd ? 7 : 1});
-    kolo::allreduce_(context, empty, "x");
+    kolo::allreduce_(context, empty, kolo::ReduceOp::average, "x");
     kolo::verify_model(context, NamedTensors{{"empty", empty}});
   });
 }

@@ -51,7 +51,7 @@ class Training {
   }
   void expect_equal_weights() {
     const auto sum = weight.detach().sum().item<double>();
-    const auto found = allreduce_metrics(context_, {sum, -sum}, "sums", ReduceOp::max);
+    const auto found = allreduce_metrics(context_, {sum, -sum}, ReduceOp::max, "sums");
     EXPECT_EQ(found[0], -found[1]);
   }
 

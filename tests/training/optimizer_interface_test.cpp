@@ -230,7 +230,7 @@ TEST(DistributedOptimizer, TakesOwnedAndBorrowedOptimizersAndEveryFormOfModel) {
       optimizer.step();
       EXPECT_FALSE(model->parameters()[0].equal(before));
       const auto sum = model->parameters()[0].sum().item<double>();
-      EXPECT_EQ(allreduce_metrics(context, {sum}, "sum", ReduceOp::max)[0], sum);  // equal on both ranks
+      EXPECT_EQ(allreduce_metrics(context, {sum}, ReduceOp::max, "sum")[0], sum);  // equal on both ranks
       optimizer.detach();
     };
     const SGDOptions options(0.125);

@@ -39,9 +39,9 @@ class Model {
       if (weights[i].requires_grad()) loss = loss + (weights[i] * torch::full({kElements}, slope)).sum();
     }
     loss.backward();
-    static_cast<void>(allreduce_metrics(context, {0.0}, "all here"));
+    static_cast<void>(allreduce_metrics(context, {0.0}, ReduceOp::average, "all here"));
     for (int i = 0; i < 1000; ++i) context.engine().progress();
-    static_cast<void>(allreduce_metrics(context, {0.0}, "all reduced"));
+    static_cast<void>(allreduce_metrics(context, {0.0}, ReduceOp::average, "all reduced"));
   }
   void expect(std::size_t i, double updates, int ranks) const {
     const double sum = ranks * (ranks + 1) / 2.0 * (static_cast<double>(i) + 1);

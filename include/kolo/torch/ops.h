@@ -1,5 +1,13 @@
 #pragma once
-// Collectives on tensors by name. Ranks may submit in any order; they are matched by name.
+// Collectives on tensors.
+//
+//   kolo::allreduce_(context, loss);                       // the average over all ranks, in place
+//   const auto all = kolo::allgather(context, predictions);
+//   kolo::allreduce_(context, loss, kolo::ReduceOp::sum, "loss");
+//
+// Operations with a name are matched across ranks by it: ranks may submit them in any order, and from several threads.
+// Operations without a name are matched in the order of each rank's calls, and come from one thread of a rank. Kind,
+// type and shape must agree, else every rank throws MismatchError.
 #include <ATen/core/Tensor.h>
 
 #include <string>
@@ -34,18 +42,18 @@ class TensorWork {
 // mode, tensors that require a gradient (pass detach(), or call under NoGradGuard).
 // Tensors of devices go through the host's memory: the call waits for the current stream, and the result is ready in
 // the stream that is current in wait().
-[[nodiscard]] TensorWork allreduce_async(Context& context, at::Tensor tensor, std::string name,
-                                         ReduceOp op = ReduceOp::average);
-[[nodiscard]] TensorWork broadcast_async(Context& context, at::Tensor tensor, std::string name, Rank root = 0);
-at::Tensor allreduce_(Context& context, at::Tensor tensor, std::string name, ReduceOp op = ReduceOp::average);
-at::Tensor broadcast_(Context& context, at::Tensor tensor, std::string name, Rank root = 0);
+[[nodiscard]] TensorWork allreduce_async(Context& context, at::Tensor tensor, ReduceOp op = ReduceOp::average,
+                                         std::string name = {});
+[[nodiscard]] TensorWork broadcast_async(Context& context, at::Tensor tensor, Rank root = 0, std::string name = {});
+at::Tensor allreduce_(Context& context, at::Tensor tensor, ReduceOp op = ReduceOp::average, std::string name = {});
+at::Tensor broadcast_(Context& context, at::Tensor tensor, Rank root = 0, std::string name = {});
 
 // All ranks' tensors one after the other along dimension 0, which may differ in size; the other dimensions must agree.
 // A scalar counts as a tensor of size [1]. Errors as above, but elements may overlap.
-[[nodiscard]] at::Tensor allgather(Context& context, const at::Tensor& tensor, std::string name);
+[[nodiscard]] at::Tensor allgather(Context& context, const at::Tensor& tensor, std::string name = {});
 
 // Metrics: each value reduced over the ranks in fp64.
-[[nodiscard]] std::vector<double> allreduce_metrics(Context& context, std::vector<double> values, std::string name,
-                                                    ReduceOp op = ReduceOp::average);
+[[nodiscard]] std::vector<double> allreduce_metrics(Context& context, std::vector<double> values,
+                                                    ReduceOp op = ReduceOp::average, std::string name = {});
 
 }  // namespace kolo

@@ -33,8 +33,9 @@ Tensors named_operations(Place& place) {
   std::vector<TensorWork> works;
   {
     const auto guard = side.enter();
-    works.push_back(allreduce_async(place.context, numbers(rank, {4, 5}).to(place.device).t(), "averaged"));
-    works.push_back(broadcast_async(place.context, numbers(rank, {7}).to(place.device), "given", 1));
+    works.push_back(
+        allreduce_async(place.context, numbers(rank, {4, 5}).to(place.device).t(), ReduceOp::average, "averaged"));
+    works.push_back(broadcast_async(place.context, numbers(rank, {7}).to(place.device), 1, "given"));
   }
   Tensors all;
   for (auto& work : works) all.push_back((work.wait() * 2).cpu());

@@ -28,9 +28,9 @@ std::vector<Batch> batches(int epoch, int rank, int ranks) {
 }
 
 float train(kolo::Context& context, torch::nn::Sequential model) {
-  kolo::broadcast_parameters(context, *model);  // rank 0's weights, everywhere
+  kolo::broadcast_parameters(context, model);  // rank 0's weights, everywhere
   torch::optim::SGD sgd(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
-  kolo::DistributedOptimizer optimizer(context, sgd, model->named_parameters());
+  kolo::DistributedOptimizer optimizer(context, sgd, model);
   at::Tensor loss;
   for (int epoch = 0; epoch < 10; ++epoch) {
     for (auto& [images, labels] : batches(epoch, context.rank(), context.size())) {

@@ -6,6 +6,7 @@
 
 #include "comm/make.h"
 #include "comm/self_communicator.h"
+#include "engine/unnamed_calls.h"
 
 namespace kolo::engine {
 namespace {
@@ -25,6 +26,14 @@ TEST_F(Pool, ANameSubmittedAgainGivesUpItsMemory) {
   EXPECT_FALSE(pool.would_allocate({"a"}, 5000));
   EXPECT_EQ(pool.claim({"a"}, 5000), first);
   EXPECT_NE(pool.claim({"b"}, 5000), first);
+}
+
+TEST_F(Pool, OperationsWithoutANameShareEightSlabs) {
+  for (int call = 1; call <= 100; ++call) {
+    static_cast<void>(pool.claim({memory_name_of("kolo/unnamed/" + std::to_string(call))}, 5000));
+  }
+  EXPECT_EQ(pool.size(), 8U);
+  EXPECT_EQ(memory_name_of("loss"), "loss");
 }
 
 TEST_F(Pool, MemoryIsKeptWhileOneOfItsNamesHasItsResultThere) {
