@@ -85,9 +85,6 @@ class Engine {
   // Returns when the devices have ended all collectives that were enqueued; throws what one of them failed with. At
   // once where there are none. See Context::wait_for_devices.
   virtual void wait_for_devices() = 0;
-  // The ranks have been made equal, whatever they did since their last rounds: all notes (GradientReducer::note()) are
-  // forgotten. All ranks do so at the same place.
-  virtual void forget_notes() = 0;
   // `error` has left training code: peers learn of it, and the round that this rank is in ends as failed on all ranks.
   // Of an error that all ranks have had (a mismatch, a withdrawn operation), only the latter. See Context::run.
   virtual void fail_round(const std::exception& error) noexcept = 0;

@@ -85,10 +85,10 @@ class GradientReducer {
   // Says before finish() that here this step needs another round after this one, and for what. Where peers do not say
   // the same, and would take that round for one of their next step, finish() throws MismatchError on all ranks.
   virtual void need_another_round(const std::string& what) = 0;
-  // What this rank has done since the last round, in words; called between two rounds. It travels with the next one as
-  // a hash; where ranks do not say the same, finish() throws MismatchError on all of them with both texts. Empty, as it
-  // is after each round: that agrees with everything.
-  virtual void note(std::string what) = 0;
+  // A hash of the values that this rank's last update used and that all ranks must share, such as learning rates. It
+  // holds for the next round and travels in the flags of its buckets. 0, the value after each round, agrees with any.
+  // If the hashes of two ranks differ, finish() throws MismatchError on all ranks. Call it between two rounds.
+  virtual void set_step_fingerprint(std::uint64_t fingerprint) = 0;
   // Closes the round and waits until every bucket is reduced, making progress itself meanwhile.
   // `user`: the stream, of ReducerOptions::device, that is to read results on a device; it waits for them, not the
   // host. It lives as long as the reducer.

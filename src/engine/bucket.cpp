@@ -9,13 +9,17 @@ namespace kolo::engine {
 Bucket::Bucket(const PlannedBucket& plan, std::size_t own_words)
     : plan_(plan), first_own_(kFirstBitsWord + (plan.tensors.size() + 63) / 64), flags_(first_own_ + own_words) {}
 
-// The note's hash is another one each round: where two notes have the same by chance, they have it once.
+// The round is the seed of the hash: two fingerprints whose 16 bits collide in one round differ in the next.
 std::uint64_t Stamp::word() const noexcept {
-  const std::uint64_t hash = note.empty() ? 0 : base::hash64(note, round) << 48;
+  const std::uint64_t hash =
+      fingerprint == 0 ? 0 : base::hash64(std::as_bytes(std::span(&fingerprint, 1)), round) << 48;
   return hash | (generation & 0xffff) << 32 | (round & 0xffffffff);
 }
 
-std::uint64_t Stamp::complement() const noexcept { return ~word() & (note.empty() ? ~kNoteBits : ~std::uint64_t{0}); }
+// Without a fingerprint both words lack its bits, and agree with any.
+std::uint64_t Stamp::complement() const noexcept {
+  return ~word() & (fingerprint == 0 ? ~kFingerprintBits : ~std::uint64_t{0});
+}
 
 void Bucket::open(const Stamp& stamp) {
   std::fill(flags_.begin(), flags_.end(), 0);

@@ -12,10 +12,9 @@
 // contributed, and behind them what a kind adds. Words are combined by OR over ranks, so stamps agree exactly when
 // ([1] & [2]) == 0 afterwards.
 //
-//   stamp:   round, 32 bits | generation of the plan, 16 | hash of the note, 16
+//   stamp:   round, 32 bits | generation of the plan, 16 | hash of the step fingerprint, 16
 #include <cstdint>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "engine/plan.h"
@@ -36,10 +35,10 @@ struct Reduction {
 
 // What all ranks must agree on in a round.
 struct Stamp {
-  static constexpr std::uint64_t kNoteBits = std::uint64_t{0xffff} << 48;
+  static constexpr std::uint64_t kFingerprintBits = std::uint64_t{0xffff} << 48;
   std::uint64_t generation = 0;
   std::uint64_t round = 0;
-  std::string_view note = {};  // see GradientReducer::note(); empty: agrees with any
+  std::uint64_t fingerprint = 0;  // of GradientReducer::set_step_fingerprint()
   // Two words whose OR over all ranks has a bit in common where these do not agree.
   [[nodiscard]] std::uint64_t word() const noexcept;
   [[nodiscard]] std::uint64_t complement() const noexcept;
@@ -82,9 +81,11 @@ class Bucket {
 
   // REQUIRES: complete.
   [[nodiscard]] bool voided() const noexcept { return (flags_[0] & kVoid) != 0; }
-  [[nodiscard]] bool stamps_agree() const noexcept { return same_round() && same_note(); }
-  [[nodiscard]] bool same_round() const noexcept { return (flags_[1] & flags_[2] & ~Stamp::kNoteBits) == 0; }
-  [[nodiscard]] bool same_note() const noexcept { return (flags_[1] & flags_[2] & Stamp::kNoteBits) == 0; }
+  [[nodiscard]] bool stamps_agree() const noexcept { return same_round() && same_fingerprint(); }
+  [[nodiscard]] bool same_round() const noexcept { return (flags_[1] & flags_[2] & ~Stamp::kFingerprintBits) == 0; }
+  [[nodiscard]] bool same_fingerprint() const noexcept {
+    return (flags_[1] & flags_[2] & Stamp::kFingerprintBits) == 0;
+  }
   // What close() was given by those who closed it.
   [[nodiscard]] bool has_another() const noexcept { return (flags_[0] & kAnother) != 0; }
   [[nodiscard]] bool has_no_other() const noexcept { return (flags_[0] & kNoOther) != 0; }

@@ -280,11 +280,6 @@ void EngineImpl::forget(GradientRounds& rounds) {
   }
 }
 
-void EngineImpl::forget_notes() {
-  const std::scoped_lock lock(progress_lock_);
-  for (auto* rounds : rounds_) rounds->note({});
-}
-
 void EngineImpl::bury(std::shared_ptr<void> memory) {
   const std::scoped_lock lock(progress_lock_);
   buried_.push_back(std::move(memory));

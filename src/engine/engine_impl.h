@@ -57,7 +57,6 @@ class EngineImpl final : public Engine, public Driver, public RoundHost, private
   [[nodiscard]] bool has_kernels(int device) const noexcept override;
   void normalize_images(const ImageBatch& batch, Stream stream) override;
   void wait_for_devices() override;
-  void forget_notes() override;
   void fail_round(const std::exception& error) noexcept override;
   // Ends: what is listed is completed, what is pending fails, neighbours are told. Idempotent. Never throws.
   void stop() noexcept;

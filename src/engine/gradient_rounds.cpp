@@ -16,6 +16,11 @@ namespace {
 
 constexpr std::byte kNothing{};  // what a tensor without elements contributes
 
+constexpr const char* kFingerprintAdvice =
+    ". The last step() used different learning rates (step fingerprints) on these ranks, and their weights differ "
+    "now. Set equal rates on all ranks, then call broadcast_parameters() and broadcast_optimizer_state(), or load a "
+    "checkpoint";
+
 std::string place_text(int device) { return device < 0 ? "the host" : "device " + std::to_string(device); }
 
 }  // namespace
@@ -45,8 +50,7 @@ Entry GradientRounds::make_entry(const std::string& settings) const {
   entry.name = name_of(settings_.id);
   entry.signature.kind = Kind::gradient_round;
   ReducerOptions options = settings_.options;
-  const std::string note = notes_differ_ ? current_note() : "";
-  for (const auto& further : {another_.empty() ? "" : "a second round of this step for " + another_, note, settings}) {
+  for (const auto& further : {another_.empty() ? "" : "a second round of this step for " + another_, settings}) {
     if (!further.empty()) options.settings += (options.settings.empty() ? "" : ", ") + further;
   }
   entry.signature.table = table_text(table_, options);
@@ -161,8 +165,7 @@ void GradientRounds::open_buckets() {
     // Last round's results are read no more than what is enqueued by now says. A round that fails writes none, and goes
     // on also where the device is lost.
     if (user_ && failure_.empty()) host_.lane()->order_after(*user_);
-    const std::string note = current_note();
-    for (auto& bucket : frozen_->buckets) bucket->open({generation_, round_, note});
+    for (auto& bucket : frozen_->buckets) bucket->open({generation_, round_, step_fingerprint_});
     handed_over_.assign(frozen_->buckets.size(), false);
     not_handed_over_ = handed_over_.size();
     as_void_ = table_changed_;
@@ -271,16 +274,6 @@ void GradientRounds::pass_on(const OnReduced& reduced) {
   }
 }
 
-void GradientRounds::note(std::string what) {
-  const std::scoped_lock lock(note_lock_);
-  note_ = std::move(what);
-}
-
-std::string GradientRounds::current_note() const {
-  const std::scoped_lock lock(note_lock_);
-  return note_;
-}
-
 // Hands over whatever has not left yet.
 void GradientRounds::close_round() {
   if (!round_open_) open_buckets();
@@ -303,9 +296,8 @@ bool GradientRounds::disagree_on_another() const {
   return any(&Bucket::has_another) && any(&Bucket::has_no_other);
 }
 
-// Some rank has done something else since the last round: by negotiating this one all hear what.
-bool GradientRounds::disagree_on_notes() const {
-  return !std::ranges::all_of(frozen_->buckets, [](const auto& bucket) { return bucket->same_note(); });
+bool GradientRounds::fingerprints_agree() const {
+  return std::ranges::all_of(frozen_->buckets, [](const auto& bucket) { return bucket->same_fingerprint(); });
 }
 
 bool GradientRounds::dropped() const {
@@ -319,6 +311,7 @@ void GradientRounds::finish(Stream user, const OnReduced& reduced) {
   owner_.store(std::this_thread::get_id());
   close_round();
   bool negotiated = !frozen_;
+  bool alike = true;
   try {
     if (frozen_) {
       if (reduced && !on_device()) pass_on(reduced);
@@ -327,14 +320,14 @@ void GradientRounds::finish(Stream user, const OnReduced& reduced) {
         if (!bucket->same_round())
           throw MismatchError("ranks are in different rounds of gradients/" + std::to_string(settings_.id));
       }
-      notes_differ_ = disagree_on_notes();
-      if (notes_differ_ || disagree_on_another() || dropped()) {
+      alike = fingerprints_agree();
+      if (!alike || disagree_on_another() || dropped()) {
         host_.counters().plans_voided.add();
         let_go(std::exchange(retired_, std::move(frozen_)));
         negotiated = true;
       }
     }
-    if (negotiated) negotiate();
+    if (negotiated) negotiate(alike);
   } catch (...) {
     if (host_.lane() != nullptr && !user.on_host()) host_.lane()->order_before(user);
     release_contributors();
@@ -358,13 +351,24 @@ void GradientRounds::hand_results_to(Stream user) {
   if (!frozen_->solo) user_ = user;  // nothing of kolo's is written, which readers would have to be waited for
 }
 
-void GradientRounds::negotiate() {
+// `alike`: the step fingerprints of all ranks agree. Else they are compared with the settings, which ends negotiation
+// with a MismatchError that names the ranks and both values.
+void GradientRounds::negotiate(bool alike) {
   table_changed_ = false;
-  const auto& settings = settings_.options.current_settings;  // whose maker may be gone where the round has failed
-  auto entry = make_entry(settings && failure_.empty() ? settings() : std::string());
+  const auto& current = settings_.options.current_settings;  // whose maker may be gone where the round has failed
+  std::string settings = current && failure_.empty() ? current() : std::string();
+  if (!alike) {
+    settings += (settings.empty() ? "" : ", ") + ("step fingerprint " + std::to_string(step_fingerprint_));
+  }
+  auto entry = make_entry(settings);
   entry.beside = host_.open_beside(settings_.id);
   auto work = host_.submit_round(std::move(entry), on_device(), [this](const Item& item) { freeze(item); });
-  work.wait();  // MismatchError and PeerFailedError end here; everything is listed, or nothing
+  try {
+    work.wait();  // MismatchError and PeerFailedError end here; everything is listed, or nothing
+  } catch (const MismatchError& error) {
+    if (alike) throw;
+    throw MismatchError(std::string(error.what()) + kFingerprintAdvice);
+  }
   wait_for_buckets();
 }
 
@@ -410,8 +414,7 @@ void GradientRounds::end_round(bool failed) {
   round_open_ = false;
   doomed_ = false;
   another_.clear();
-  note({});
-  notes_differ_ = false;
+  step_fingerprint_ = 0;
   failure_.clear();
   ++round_;
   finished_rounds_.fetch_add(1);

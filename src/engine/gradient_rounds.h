@@ -86,7 +86,7 @@ class GradientRounds final : public GradientReducer {
   [[nodiscard]] std::shared_ptr<GradientMemory> memory() const override;
   void change_table(std::vector<GradientInfo> table) override;
   void need_another_round(const std::string& what) override { another_ = what; }
-  void note(std::string what) override;
+  void set_step_fingerprint(std::uint64_t fingerprint) override { step_fingerprint_ = fingerprint; }
   using GradientReducer::finish;
   void finish(Stream user, const OnReduced& reduced) override;
   [[nodiscard]] std::span<std::byte> gradient(std::size_t index) override;
@@ -169,17 +169,16 @@ class GradientRounds final : public GradientReducer {
   void pass_on(const OnReduced& reduced);
   [[nodiscard]] std::vector<std::size_t> take_complete();
   void hand_results_to(Stream user);
-  void negotiate();
+  void negotiate(bool alike);
   void end_round(bool failed);
   void release_contributors() noexcept;
   void leave_user() noexcept;
   void check_index(std::size_t index) const;
   [[nodiscard]] bool disagree_on_another() const;
-  [[nodiscard]] bool disagree_on_notes() const;
+  [[nodiscard]] bool fingerprints_agree() const;
   [[nodiscard]] bool dropped() const;
   [[nodiscard]] bool hopeless() const noexcept { return finished_rounds_.load() >= error_from_.load(); }
   [[nodiscard]] Awaited awaited() const;
-  [[nodiscard]] std::string current_note() const;
 
   RoundHost& host_;
   std::vector<GradientInfo> table_;
@@ -187,10 +186,8 @@ class GradientRounds final : public GradientReducer {
   std::unique_ptr<Frozen> frozen_;
   std::unique_ptr<Frozen> retired_;  // what was contributed in place lies in it: kept until the next round begins
   bool table_changed_ = false;
-  mutable std::mutex note_lock_;
-  std::string note_;           // what was done since the last round; guarded by note_lock_
-  bool notes_differ_ = false;  // in this round, which is negotiated because of it
-  std::string another_;        // for what a round has to follow this one in the same step
+  std::uint64_t step_fingerprint_ = 0;  // 0: agrees with any
+  std::string another_;                 // for what a round has to follow this one in the same step
   std::atomic<bool> round_open_{false};
   std::atomic<bool> doomed_{false};
   std::atomic<std::thread::id> owner_{};  // who finished the last round

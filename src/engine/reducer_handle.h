@@ -32,7 +32,7 @@ class ReducerHandle final : public GradientReducer {
   [[nodiscard]] std::shared_ptr<GradientMemory> memory() const override { return rounds_->memory(); }
   void change_table(std::vector<GradientInfo> table) override { rounds_->change_table(std::move(table)); }
   void need_another_round(const std::string& what) override { rounds_->need_another_round(what); }
-  void note(std::string what) override { rounds_->note(std::move(what)); }
+  void set_step_fingerprint(std::uint64_t fingerprint) override { rounds_->set_step_fingerprint(fingerprint); }
   using GradientReducer::finish;
   void finish(Stream user, const OnReduced& reduced) override { rounds_->finish(user, reduced); }
   [[nodiscard]] std::span<std::byte> gradient(std::size_t index) override { return rounds_->gradient(index); }

@@ -37,7 +37,6 @@ void broadcast_parameters(Context& context, const NamedTensors& tensors, Rank ro
     }
     write_back(tensor, flat);
   }
-  context.engine().forget_notes();
 }
 
 }  // namespace kolo

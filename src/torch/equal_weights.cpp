@@ -47,8 +47,9 @@ const char* advice(Occasion occasion) {
              "Embedding or EmbeddingBag with max_norm: each rank then changes the weights that its own batch uses. If "
              "weights are to differ, set DistributedOptions::compare_weights to false";
     case Occasion::later:
-      return "Likely causes: a module whose forward() changes weights in place, such as Embedding or EmbeddingBag with "
-             "max_norm; weights that the program changes, or parameters that it adds, on one rank only; a LibTorch "
+      return "Likely causes: a step() that only some ranks take; a parameter that has a gradient on some ranks only; a "
+             "module whose forward() changes weights in place, such as Embedding or EmbeddingBag with max_norm; "
+             "weights that the program changes, or parameters that it adds, on one rank only; a LibTorch "
              "optimizer on ranks that differ in thread count, CPU capability or library versions (a warning at the "
              "start names these); a hardware fault. Remove the cause, then call broadcast_parameters() and "
              "broadcast_optimizer_state(), or load a checkpoint on all ranks";

@@ -393,7 +393,6 @@ void GradientBinding::close_round(Before before) {
   }
   compare_weights();
   release_departed();
-  if (compares_steps()) reducer_->note("after no step()");  // until there is one
   closed_ = true;
   if (update_error_) std::rethrow_exception(std::exchange(update_error_, nullptr));
 }

@@ -78,9 +78,6 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   void refuse_late_changes();
   void refuse_gradients_of_this_rank();
   [[nodiscard]] static bool was_reduced(const at::Tensor& parameter);
-  [[nodiscard]] std::string missing_gradients() const;
-  [[nodiscard]] std::string gradients_left() const;
-  [[nodiscard]] bool compares_steps() const;
   void sweep(const Slots& slots);
   void finish(const GradientReducer::OnReduced& reduced = {});
   [[nodiscard]] bool may_update_early() const;

@@ -1,5 +1,5 @@
-// What ranks must not differ in, and programs not do: gradients changed too late, other weights, steps that only some
-// take.
+// Checks of a round: gradients that were changed too late or belong to one rank, learning rates and weights that differ
+// between ranks.
 #include <algorithm>
 #include <iterator>
 
@@ -46,7 +46,7 @@ void GradientBinding::refuse_late_changes() {
 // Whether the gradient of a parameter that is not in this round's table is what a round has left there, of this
 // optimizer or of another: that is alike on all ranks.
 bool GradientBinding::was_reduced(const at::Tensor& parameter) {
-  return Leftovers::instance().state_of(parameter.grad()) != Leftovers::State::none ||
+  return Leftovers::instance().contains(parameter.grad()) ||
          std::ranges::any_of(GradientHook::slots_of(parameter),
                              [](const auto& slot) { return slot->grad_has_result_value(); });
 }
@@ -67,41 +67,11 @@ void GradientBinding::refuse_gradients_of_this_rank() {
   }
 }
 
-// Each tensor is a setting of its own (", "): an error then names those that differ.
-std::string GradientBinding::missing_gradients() const {
-  std::string missing;
-  for (const auto& slot : slots_) {
-    if (!slot->parameter.grad().defined())
-      missing += ", after a step() without a gradient of '" + slot->info.name + "'";
-  }
-  return missing;
-}
-
-// At parameters that require none: the optimizer in it goes on using these.
-std::string GradientBinding::gradients_left() const {
-  std::string left;
-  std::size_t number = 0;
-  for (const auto& group : optimizer_->param_groups()) {
-    for (const auto& parameter : group.params()) {
-      ++number;
-      if (parameter.requires_grad() || !parameter.grad().defined()) continue;
-      const bool as_left = Leftovers::instance().state_of(parameter.grad()) == Leftovers::State::unchanged;
-      const std::string* const name = names_.find(parameter);
-      left += as_left ? ", after a step() with what is left at '" : ", after a step() with what was changed at '";
-      left += (name == nullptr ? "number " + std::to_string(number) : *name) + "'";
-    }
-  }
-  return left;
-}
-
-// Where ranks are to differ nothing is said.
-bool GradientBinding::compares_steps() const { return engine_.size() > 1 && options_.compare_weights; }
-
 void GradientBinding::stepped(Outcome outcome) {
   closed_ = false;
   if (lifetime_.is_over()) return;
-  if (outcome == Outcome::updated && compares_steps()) {
-    reducer_->note("after a step() taken" + learning_rates_of(*optimizer_) + missing_gradients() + gradients_left());
+  if (outcome == Outcome::updated && options_.compare_weights && engine_.size() > 1) {
+    reducer_->set_step_fingerprint(learning_rate_fingerprint(*optimizer_));
   }
   if (reader_.has_value()) {
     const auto updated_in = current_stream(*device_);  // and gradients read there, perhaps not where they were closed

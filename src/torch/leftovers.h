@@ -3,7 +3,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <mutex>
 #include <unordered_map>
 
@@ -19,19 +18,13 @@ class Leftovers {
   static Leftovers& instance();
 
   void add(const at::Tensor& gradient);
-  enum class State { none, changed, unchanged };
-  // Since it was added; none: it was not.
-  [[nodiscard]] State state_of(const at::Tensor& gradient) const;
+  [[nodiscard]] bool contains(const at::Tensor& gradient) const;
 
  private:
-  struct Leftover {
-    WeakTensor gradient;
-    std::uint32_t version = 0;
-  };
   void forget_what_has_gone();
 
   mutable std::mutex mutex_;
-  std::unordered_map<const at::TensorImpl*, Leftover> all_;
+  std::unordered_map<const at::TensorImpl*, WeakTensor> all_;
   std::size_t most_ = 64;  // before those that have gone are forgotten
 };
 

@@ -191,13 +191,12 @@ KeptState kept_by(const torch::optim::Optimizer& optimizer, const at::Tensor& pa
   return kept;
 }
 
-std::string learning_rates_of(const torch::optim::Optimizer& optimizer) {
+std::uint64_t learning_rate_fingerprint(const torch::optim::Optimizer& optimizer) {
   std::string rates;
   for (const auto& group : optimizer.param_groups()) {
-    const std::string rate = group.has_options() ? learning_rate_of(group.options()) : std::string();
-    if (!rate.empty()) rates += " " + rate;
+    if (group.has_options()) rates += learning_rate_of(group.options()) + ' ';
   }
-  return rates;
+  return fingerprint(rates);
 }
 
 }  // namespace kolo

@@ -18,7 +18,7 @@ struct KeptState {
   std::int64_t steps = 0;
 };
 [[nodiscard]] KeptState kept_by(const torch::optim::Optimizer& optimizer, const at::Tensor& parameter);
-// " lr=0.1 lr=0.01": of each group that has one.
-[[nodiscard]] std::string learning_rates_of(const torch::optim::Optimizer& optimizer);
+// A hash of the learning rates of all groups that have one.
+[[nodiscard]] std::uint64_t learning_rate_fingerprint(const torch::optim::Optimizer& optimizer);
 
 }  // namespace kolo

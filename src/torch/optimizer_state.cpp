@@ -130,7 +130,6 @@ void broadcast_optimizer_state(Context& context, torch::optim::Optimizer& optimi
     if (before.has_value()) before->put_back();
     throw;
   }
-  context.engine().forget_notes();
 }
 
 }  // namespace kolo

@@ -19,7 +19,6 @@ struct FakeLog {
   std::vector<std::vector<std::string>> rounds;         // names contributed, by round, in order
   std::vector<std::vector<std::string>> table_changes;  // names of each new table
   std::vector<std::string> failures;
-  std::vector<std::string> notes;
   std::size_t contributions = 0;
   int reducers = 0;
 };
@@ -53,7 +52,7 @@ class FakeReducer final : public GradientReducer {
   }
 
   void need_another_round(const std::string& /*what*/) override {}
-  void note(std::string what) override { log_->notes.push_back(std::move(what)); }
+  void set_step_fingerprint(std::uint64_t /*fingerprint*/) override {}
 
   void finish(Stream /*user*/, const OnReduced& reduced) override {
     begin();
@@ -151,7 +150,6 @@ class FakeEngine final : public Engine {
   bool has_kernels(int /*device*/) const noexcept override { return false; }
   void normalize_images(const ImageBatch& /*batch*/, Stream /*stream*/) override {}
   void wait_for_devices() override {}
-  void forget_notes() override {}
   void fail_round(const std::exception& error) noexcept override {
     log->failures.emplace_back(error.what());
     last->fail();

@@ -96,34 +96,9 @@ TEST(LateChanges, AreWelcomeAfterSynchronizeAndOnALoneRank) {
   }
 }
 
-// One rank leaves out what the others do: by skip(), or because it forgets step(). The next round tells all ranks.
-TEST(StepsApart, AreFoundInTheNextRound) {
-  for (const bool forgets : {false, true}) {
-    on_ranks(3, [&](Context& context) {
-      Training training(context);
-      for (int step = 0; step < 2; ++step) training.step();
-      training.backward();
-      training.optimizer.synchronize();
-      if (context.rank() != 1) {
-        training.optimizer.step();
-      } else if (!forgets) {
-        training.optimizer.skip();
-      }
-      const auto told = error_of<MismatchError>([&] { training.step(); });
-      EXPECT_THAT(told, HasSubstr("after a step() taken"));
-      EXPECT_THAT(told, HasSubstr("rank 1"));
-      EXPECT_THAT(told, HasSubstr("after no step()"));
-      training.start_again();
-      for (int step = 0; step < 3; ++step) training.step();
-      training.expect_equal_weights();
-    });
-  }
-}
-
-// All ranks have heard of it in another way, and are equal before the next round.
-TEST(StepsApart, AreForgottenWhereTheRanksHaveBeenMadeEqual) {
+TEST(SkippedSteps, OfOneRankAreNoErrorAfterABroadcast) {
   on_ranks(2, [](Context& context) {
-    Training training(context);
+    Training training(context, {.compare_weights_every = 1});
     for (int step = 0; step < 6; ++step) {
       training.backward();
       const bool leaves_out = step % 2 == 1 && context.rank() == 1;
@@ -134,19 +109,9 @@ TEST(StepsApart, AreForgottenWhereTheRanksHaveBeenMadeEqual) {
   });
 }
 
-TEST(StepsApart, AreTheProgramsWhereWeightsAreNotCompared) {
+TEST(SkippedSteps, OfAllRanksAreNoError) {
   on_ranks(2, [](Context& context) {
-    Training training(context, {.compare_weights = false});
-    for (int step = 0; step < 4; ++step) {
-      training.backward();
-      step > 0 && context.rank() == 1 ? training.optimizer.skip() : static_cast<void>(training.optimizer.step());
-    }
-  });
-}
-
-TEST(StepsApart, ThatAllLeaveOutAreNone) {
-  on_ranks(2, [](Context& context) {
-    Training training(context);
+    Training training(context, {.compare_weights_every = 1});
     for (int step = 0; step < 6; ++step) {
       training.backward();
       training.optimizer.synchronize();
@@ -157,18 +122,48 @@ TEST(StepsApart, ThatAllLeaveOutAreNone) {
   });
 }
 
-TEST(LearningRates, ThatPartLaterAreFoundInTheNextRound) {
-  on_ranks(2, [](Context& context) {
+TEST(LearningRates, OfTheLastStepThatDifferAreAMismatchInTheNextRound) {
+  on_ranks(3, [](Context& context) {
     Training training(context);
     training.step();
-    training.set_rate(0.0625);  // on both
+    training.set_rate(0.0625);  // on all ranks
     training.step();
     training.step();
     if (context.rank() == 1) training.set_rate(0.25);
     training.step();
     const auto told = error_of<MismatchError>([&] { training.step(); });
-    EXPECT_THAT(told, HasSubstr("lr=0.0625"));
-    EXPECT_THAT(told, HasSubstr("lr=0.25"));
+    EXPECT_THAT(told, HasSubstr("lr=0.0625, step fingerprint"));
+    EXPECT_THAT(told, HasSubstr("lr=0.25, step fingerprint"));
+    EXPECT_THAT(told, HasSubstr("on rank 1"));
+    EXPECT_THAT(told, HasSubstr("call broadcast_parameters() and broadcast_optimizer_state()"));
+    training.start_again();
+    for (int step = 0; step < 3; ++step) training.step();
+    training.expect_equal_weights();
+  });
+}
+
+// The ranks have equal rates again when the difference is found.
+TEST(LearningRates, OfOneStepOnlyThatDifferAreAMismatchInTheNextRound) {
+  on_ranks(2, [](Context& context) {
+    Training training(context);
+    training.step();
+    training.set_rate(context.rank() == 1 ? 0.25 : 0.125);
+    training.step();
+    training.set_rate(0.125);
+    EXPECT_THAT(error_of<MismatchError>([&] { training.step(); }), HasSubstr("settings are \"step fingerprint "));
+  });
+}
+
+TEST(LearningRates, OfASkippedStepAreNotCompared) {
+  on_ranks(2, [](Context& context) {
+    Training training(context);
+    training.step();
+    training.set_rate(0.125 * (context.rank() + 1));
+    training.backward();
+    training.optimizer.skip();
+    training.set_rate(0.125);
+    for (int step = 0; step < 2; ++step) training.step();
+    training.expect_equal_weights();
   });
 }
 
@@ -269,13 +264,14 @@ TEST(Roots, OutsideTheWorldAreUsageErrorsOfEveryBroadcast) {
   });
 }
 
-// A step changes what has a gradient, so ranks part where one has kept an old one.
-TEST(StepsApart, AreFoundWhereARankHasGradientsThatOthersLack) {
+// An optimizer updates the parameters that have a gradient: one rank has kept an old gradient.
+TEST(CompareWeightsEvery, ParameterUpdatedByOneRankAloneIsFound) {
   on_ranks(2, [](Context& context) {
     const at::Tensor used = torch::ones({4}).requires_grad_(true), rare = torch::ones({4}).requires_grad_(true);
     auto sgd =
         std::make_shared<torch::optim::SGD>(std::vector<at::Tensor>{used, rare}, torch::optim::SGDOptions(0.125));
-    DistributedOptimizer optimizer(context, sgd, NamedTensors{{"used", used}, {"rare", rare}});
+    DistributedOptimizer optimizer(context, sgd, NamedTensors{{"used", used}, {"rare", rare}},
+                                   {.compare_weights_every = 1});
     const auto step = [&](bool resets, bool uses) {
       if (resets) optimizer.zero_grad();
       (uses ? (used + rare).sum() : used.sum()).backward();
@@ -284,31 +280,7 @@ TEST(StepsApart, AreFoundWhereARankHasGradientsThatOthersLack) {
     step(true, true);
     step(context.rank() == 0, false);
     const auto told = error_of<MismatchError>([&] { step(true, true); });
-    EXPECT_THAT(told, HasSubstr("\"after a step() without a gradient of 'rare'\" on rank 0 and not on rank 1"));
-  });
-}
-
-// The error names the gradients; a hash of them would not help the user.
-TEST(StepsApart, ErrorNamesOnlyTheGradientThatOneRankLacks) {
-  on_ranks(2, [](Context& context) {
-    std::vector<at::Tensor> weights;
-    NamedTensors named;
-    for (int i = 0; i < 20; ++i) {
-      weights.push_back(torch::ones({4}).requires_grad_(true));
-      named.emplace_back("w" + std::to_string(i), weights.back());
-    }
-    auto sgd = std::make_shared<torch::optim::SGD>(weights, torch::optim::SGDOptions(0.125));
-    DistributedOptimizer optimizer(context, sgd, named);
-    const auto step = [&](int used) {
-      (weights[0] + weights[static_cast<std::size_t>(used)]).sum().backward();
-      optimizer.step();
-    };
-    step(19);
-    if (context.rank() == 1) optimizer.zero_grad();
-    step(0);
-    const auto told = error_of<MismatchError>([&] { step(0); });
-    EXPECT_THAT(told, HasSubstr("settings are \"after a step() without a gradient of 'w19'\" on rank 1 and not on rank "
-                                "0"));
+    EXPECT_THAT(told, HasSubstr("parameter 'rare' of rank 1 is not that of rank 0"));
   });
 }
 
@@ -329,8 +301,8 @@ TEST(OptimizerOptions, ThatDifferAreNamedWithTheirGroupAndBothValues) {
   });
 }
 
-// Also where a round is open on some ranks by then, and not on others.
-TEST(StepsApart, AreForgottenBehindABroadcastWhereverRanksAre) {
+// The round is open on some ranks during the broadcast, and not on others.
+TEST(Broadcasts, BetweenBackwardAndStepLeaveTheRoundAsItIs) {
   on_ranks(2, [](Context& context) {
     Training training(context);
     const NamedTensors buffers{{"buffer", torch::zeros({3})}};
@@ -344,10 +316,9 @@ TEST(StepsApart, AreForgottenBehindABroadcastWhereverRanksAre) {
   });
 }
 
-// Whatever thread steps, and whichever broadcasts.
-TEST(StepsApart, AreForgottenByABroadcastOfAnotherThread) {
+TEST(SkippedSteps, OfOneRankAreNoErrorAfterABroadcastByAnotherThread) {
   on_ranks(2, [](Context& context) {
-    Training training(context);
+    Training training(context, {.compare_weights_every = 1});
     for (int epoch = 0; epoch < 2; ++epoch) {
       std::thread([&] {
         training.step();

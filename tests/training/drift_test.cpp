@@ -49,6 +49,29 @@ TEST(CompareWeightsEvery, WeightsThatChangeOnOneRankAreFoundAfterThatManyRounds)
   });
 }
 
+TEST(CompareWeightsEvery, StepThatOneRankLeavesOutIsFoundAfterThatManyRounds) {
+  for (const bool forgets : {false, true}) {
+    on_ranks(3, [&](Context& context) {
+      Training training(context, {.compare_weights_every = kEvery});
+      for (int step = 0; step < 3; ++step) training.step();
+      training.backward();
+      training.optimizer.synchronize();
+      if (context.rank() != 1) {
+        training.optimizer.step();
+      } else if (!forgets) {
+        training.optimizer.skip();
+      }
+      training.step();
+      EXPECT_THAT(error_of<MismatchError>([&] { training.step(); }),
+                  AllOf(HasSubstr("parameter 'weight' of rank 1 is not that of rank 0"),
+                        HasSubstr("a step() that only some ranks take")));
+      training.start_again();
+      for (int step = 0; step < 6; ++step) training.step();
+      training.expect_equal_weights();
+    });
+  }
+}
+
 TEST(CompareWeightsEvery, RoundsThatFailedOrWereSkippedCountOnAllRanks) {
   on_ranks(2, [](Context& context) {
     Training training(context, {.compare_weights_every = kEvery});
@@ -79,7 +102,10 @@ TEST(CompareWeightsEvery, ZeroAndCompareWeightsOffNeverLook) {
       Training training(context, options);
       training.step();
       change_on(training, context.rank() == 1);
-      for (int step = 0; step < 10; ++step) training.step();
+      for (int step = 0; step < 5; ++step) training.step();
+      training.backward();
+      context.rank() == 1 ? training.optimizer.skip() : static_cast<void>(training.optimizer.step());
+      for (int step = 0; step < 5; ++step) training.step();
     });
   }
 }

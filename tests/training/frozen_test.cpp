@@ -77,8 +77,8 @@ TEST(GradientsOfOneRank, CanBeTakenAwayAndTheStepGoesOn) {
   });
 }
 
-// A rank that keeps what a round has left at a frozen parameter, where another clears it, goes on updating it alone.
-TEST(StepsApart, AreFoundWhereARankKeepsTheGradientOfAFrozenParameter) {
+// One rank clears the gradient that a round has left at a frozen parameter, and the other goes on updating with it.
+TEST(FrozenParameters, UpdatedByOneRankAloneAreFoundWhenTheyAreThawed) {
   for (const bool to_none : {true, false}) {
     on_ranks(2, [&](Context& context) {
       Training training(context);
@@ -92,8 +92,10 @@ TEST(StepsApart, AreFoundWhereARankKeepsTheGradientOfAFrozenParameter) {
       if (has_batch) training.optimizer.zero_grad(to_none);
       if (has_batch) backward();
       training.optimizer.step();
-      const auto told = error_of<MismatchError>([&] { training.step(); });
-      EXPECT_THAT(told, HasSubstr("with what is left at"));
+      training.step();
+      frozen.requires_grad_(true);
+      EXPECT_THAT(error_of<MismatchError>([&] { training.step(); }),
+                  HasSubstr("parameter 'param_group.1.0' of rank 1 is not that of rank 0"));
     });
   }
 }

@@ -250,6 +250,39 @@ TEST_P(Changing, TablesAreNegotiatedAgain) {
   });
 }
 
+TEST_P(Changing, StepFingerprintsThatDifferAreAMismatchOnAllRanksAndOtherwiseCostNoMessage) {
+  run_world(GetParam(), quick(), [](Context& context) {
+    auto reducer = context.engine().make_reducer(table({10, 20}), ReducerOptions{.bucket_bytes = 64});
+    const std::vector<float> ones(20, 1.0F);
+    const auto round = [&](std::uint64_t fingerprint) {
+      reducer->set_step_fingerprint(fingerprint);
+      for (std::size_t i = 0; i < 2; ++i) reducer->contribute(i, ones.data());
+      reducer->finish();
+      for (std::size_t i = 0; i < 2; ++i) EXPECT_THAT(result(*reducer, i), testing::Each(1.0F));
+    };
+    const bool odd = context.rank() == 1;
+    round(7);
+    round(7);
+    const std::uint64_t messages = context.counters().at("control_messages");
+    round(8);
+    round(odd ? 0 : 8);  // 0 agrees with any
+    round(odd ? 8 : 0);
+    EXPECT_EQ(context.counters().at("control_messages"), messages);
+    EXPECT_EQ(context.counters().at("plans_voided"), 0U);
+    try {
+      round(odd ? 9 : 8);
+      ADD_FAILURE() << "no error on rank " << context.rank();
+    } catch (const MismatchError& error) {
+      EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("\"step fingerprint 8\" on rank "),
+                                               testing::HasSubstr("\"step fingerprint 9\" on rank 1"),
+                                               testing::HasSubstr("learning rates (step fingerprints)")));
+    }
+    reducer->contribute(0, ones.data());  // the error has set all fingerprints to 0
+    reducer->finish();
+    for (int step = 0; step < 2; ++step) round(8);
+  });
+}
+
 TEST(RoundsOnce, TwoReducersAlternate) {
   run_world(2, quick(), [](Context& context) {
     auto generator = context.engine().make_reducer(table({10, 200}), {});

@@ -10,6 +10,8 @@
 #include <torch/optim/sgd.h>
 #include <torch/types.h>
 
+#include <cmath>
+
 #include "kolo/torch/fused_sgd.h"
 
 namespace kolo {
@@ -94,6 +96,23 @@ class BareOptimizer final : public torch::optim::Optimizer {
 
 TEST(OptimizerSettings, LeaveOutWhatCannotBeRead) {
   EXPECT_THAT(settings_of(BareOptimizer()), HasSubstr("BareOptimizer"));
+}
+
+TEST(LearningRateFingerprint, DependsOnTheRateOfEachGroupAndNothingElse) {
+  const auto fingerprint_of = [](const std::vector<SGDOptions>& groups) {
+    torch::optim::SGD optimizer({torch::ones({2})}, groups.front());
+    for (std::size_t i = 1; i < groups.size(); ++i) {
+      optimizer.add_param_group(
+          torch::optim::OptimizerParamGroup({torch::ones({3})}, std::make_unique<SGDOptions>(groups[i])));
+    }
+    return learning_rate_fingerprint(optimizer);
+  };
+  const auto one = fingerprint_of({SGDOptions(0.1), SGDOptions(0.2)});
+  EXPECT_EQ(fingerprint_of({SGDOptions(0.1).momentum(0.9), SGDOptions(0.2)}), one);
+  EXPECT_NE(fingerprint_of({SGDOptions(0.2), SGDOptions(0.1)}), one);
+  EXPECT_NE(fingerprint_of({SGDOptions(0.1), SGDOptions(std::nextafter(0.2, 1.0))}), one);
+  EXPECT_NE(fingerprint_of({SGDOptions(0.1)}), one);
+  EXPECT_EQ(learning_rate_fingerprint(BareOptimizer()), learning_rate_fingerprint(BareOptimizer()));
 }
 
 }  // namespace
