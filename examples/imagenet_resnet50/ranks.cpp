@@ -14,20 +14,7 @@ std::vector<std::string> told(kolo::Context& context, const std::string& call, c
                               const std::string& text = {}) {
   const std::string purpose =
       call + " at " + std::filesystem::path(where.file_name()).filename().string() + ":" + std::to_string(where.line());
-  std::vector<std::string> purposes;
-  auto texts = kolo::gather_texts(context, purpose + '\0' + text);
-  for (std::string& theirs : texts) {
-    const auto end = std::min(theirs.find('\0'), theirs.size());
-    purposes.push_back(theirs.substr(0, end));
-    theirs.erase(0, end + 1);
-  }
-  for (std::size_t rank = 1; rank < purposes.size(); ++rank) {
-    if (purposes[rank] == purposes[0]) continue;
-    throw kolo::MismatchError("ranks are in different collectives: rank 0 in " + purposes[0] + ", rank " +
-                              std::to_string(rank) + " in " + purposes[rank] +
-                              ". Do all ranks run the same program with the same data?");
-  }
-  return texts;
+  return kolo::gather_texts(context, purpose, text);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #pragma once
-// A text of every rank on every rank: names, reports, whatever a program has serialised.
+// Allgather of texts: names, reports, serialised values.
+//
+//   for (const std::string& host : gather_texts(context, "host names", my_host)) ...
 #include <string>
 #include <vector>
 
@@ -8,9 +10,11 @@
 
 namespace KOLO_EXPORT kolo {
 
-// Collective: all ranks call it in the same order relative to other collective calls. Every rank's text, in rank order;
-// they may be of any length and hold any bytes. Two allgathers, of lengths and of contents, by
-// `context.communicator()`; throws what they throw (PeerLostError, TimeoutError after the configured timeout ...).
-[[nodiscard]] std::vector<std::string> gather_texts(Context& context, const std::string& mine);
+// Returns the text `mine` of every rank, in rank order. A text may have any length and hold any bytes. `purpose` says
+// which call this is, without a zero byte: if ranks have different purposes, every rank throws MismatchError, which
+// names them. Collective: all ranks call it in the same order relative to other collective calls. Does two allgathers
+// on `context.communicator()` and throws their errors: PeerLostError, TimeoutError after the configured timeout.
+[[nodiscard]] std::vector<std::string> gather_texts(Context& context, const std::string& purpose,
+                                                    const std::string& mine);
 
 }  // namespace kolo

@@ -1,15 +1,9 @@
 #pragma once
 #include <string>
-#include <vector>
 
 #include "kolo/context.h"
 
 namespace kolo {
-
-// gather_texts() that tells its purpose with each text. If ranks have different purposes, every rank throws
-// MismatchError, which names them. Collective.
-[[nodiscard]] std::vector<std::string> gather_for(Context& context, const std::string& purpose,
-                                                  const std::string& mine);
 
 // Called before a collective call changes anything. Ranks exchange their arguments (`what`) and the
 // reason why a rank cannot take part (`refusal`; empty: none). Every rank throws the same error:

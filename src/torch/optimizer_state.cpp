@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "kolo/error.h"
+#include "kolo/gather_texts.h"
 #include "kolo/torch/broadcast.h"
 #include "kolo/torch/distributed_optimizer.h"
 #include "torch/agree_on_call.h"
@@ -85,7 +86,7 @@ void share_failures(Context& context, const std::string& what, Act act) {
   } catch (const std::exception& error) {
     failure = *error.what() != '\0' ? error.what() : "no text";
   }
-  const auto failures = gather_for(context, "broadcast_optimizer_state: " + what, failure);
+  const auto failures = gather_texts(context, "broadcast_optimizer_state: " + what, failure);
   for (std::size_t rank = 0; rank < failures.size(); ++rank) {
     if (!failures[rank].empty()) {
       throw MismatchError("rank " + std::to_string(rank) + " could not " + what + ": " + failures[rank]);

@@ -3,8 +3,8 @@
 #include <c10/util/Exception.h>
 
 #include "kolo/error.h"
+#include "kolo/gather_texts.h"
 #include "kolo/torch/cuda.h"
-#include "torch/agree_on_call.h"
 #include "torch/load_cuda.h"
 
 namespace kolo {
@@ -14,7 +14,7 @@ namespace {
 std::vector<GpuClaim> exchange(Context& context, const GpuClaim& mine) {
   const bool trouble = !mine.trouble.empty();
   std::vector<GpuClaim> claims;
-  for (const auto& text : gather_for(context, "use_cuda", (trouble ? "T" + mine.trouble : "G" + mine.gpu))) {
+  for (const auto& text : gather_texts(context, "use_cuda", (trouble ? "T" + mine.trouble : "G" + mine.gpu))) {
     GpuClaim claim;
     (text.front() == 'T' ? claim.trouble : claim.gpu) = text.substr(1);
     claims.push_back(std::move(claim));

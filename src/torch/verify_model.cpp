@@ -2,9 +2,9 @@
 #include <sstream>
 
 #include "kolo/error.h"
+#include "kolo/gather_texts.h"
 #include "kolo/strides.h"
 #include "kolo/torch/broadcast.h"
-#include "torch/agree_on_call.h"
 #include "torch/fingerprint.h"
 
 namespace kolo {
@@ -76,10 +76,10 @@ std::string describe_line(const std::string& line) {
 
 void verify_model(Context& context, const NamedTensors& tensors) {
   const std::string table = table_text(tensors);
-  const auto fingerprints = gather_for(context, "verify_model", std::to_string(fingerprint(table)));
+  const auto fingerprints = gather_texts(context, "verify_model", std::to_string(fingerprint(table)));
   for (const auto& other : fingerprints) {
     if (other != fingerprints.front()) {
-      report_difference(gather_for(context, "verify_model, tables", table));
+      report_difference(gather_texts(context, "verify_model, tables", table));
     }
   }
 }

@@ -84,7 +84,7 @@ TEST_P(AfterShutdown, EveryCollectiveOfTheRankIsAUsageErrorAtOnce) {
       EXPECT_THROW((void)context.communicator(), UsageError);
       expect_that_no_collective_begins(communicator);
       expect_that_the_engine_takes_nothing(context.engine());
-      EXPECT_THROW((void)gather_texts(context, "text"), UsageError);
+      EXPECT_THROW((void)gather_texts(context, "test", "text"), UsageError);
       EXPECT_THROW((void)Context::create_over_survivors(context), UsageError);
       EXPECT_THROW(reducer->contribute(0, gradient.data()), UsageError);
       EXPECT_THROW(reducer->finish(), UsageError);
