@@ -23,8 +23,12 @@ struct GradientInfo {
   DType dtype = DType::f32;
   bool on_device = false;  // its memory is on this rank's device: ReducerOptions::device
 
-  [[nodiscard]] std::size_t count() const noexcept;
-  [[nodiscard]] std::size_t bytes() const noexcept;
+  [[nodiscard]] std::size_t count() const noexcept {
+    std::size_t result = 1;
+    for (const auto extent : sizes) result *= static_cast<std::size_t>(extent);
+    return result;
+  }
+  [[nodiscard]] std::size_t bytes() const noexcept { return count() * size_of(dtype); }
 };
 
 struct ReducerOptions {

@@ -7,9 +7,7 @@
 #include "base/strings.h"
 #include "engine/bucket_on_device.h"
 #include "engine/engine_impl.h"
-#include "engine/group_failure.h"
 #include "engine/message_check.h"
-#include "engine/ready_list.h"
 #include "engine/signature.h"
 #include "kolo/error.h"
 

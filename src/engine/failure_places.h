@@ -13,6 +13,7 @@
 // name fail, the collectives that it calls directly are limited, and a reducer that the peer has not made cannot be
 // made. The program is told by the end of the round that the failure names, or, where it names none, by an error that
 // carries its number.
+#include <chrono>
 #include <exception>
 #include <set>
 #include <vector>
@@ -22,6 +23,12 @@
 #include "engine/messages.h"
 
 namespace kolo::engine {
+
+// A failure of this rank that may be a peer's death: until that is known, the engine begins nothing and listens.
+struct HeldFailure {
+  Fatal fatal;
+  std::chrono::steady_clock::time_point until;
+};
 
 struct FailurePlace {
   Fatal failure;                       // the first one there that was heard of

@@ -4,7 +4,6 @@
 
 #include "engine/device_bucket.h"
 #include "engine/gradient_rounds.h"
-#include "engine/group_failure.h"
 #include "engine/host_bucket.h"
 #include "engine/message_check.h"
 #include "engine/share_bucket.h"

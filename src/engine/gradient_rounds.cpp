@@ -4,8 +4,6 @@
 #include <utility>
 
 #include "base/strings.h"
-#include "engine/group_failure.h"
-#include "engine/message_check.h"
 #include "engine/request_check.h"
 #include "engine/signature.h"
 #include "kolo/error.h"

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kolo/engine.h"
+#include "kolo/error.h"
 #include "kolo/types.h"
 
 namespace kolo::engine {
@@ -90,6 +91,13 @@ struct Fatal {
   bool after_failure = false;                    // peer_left: because its training code failed, and `text` says how
 
   bool operator==(const Fatal&) const = default;
+};
+
+// The control channel failed, or the device of this rank refused a bucket. No other rank knows of it, so it ends the
+// group instead of one operation.
+class GroupFailure : public BackendError {
+ public:
+  using BackendError::BackendError;
 };
 
 // Up: which ranks of the sender's subtree have not submitted `name`.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "engine/group_failure.h"
 #include "engine/ready_list.h"
 #include "engine/signature.h"
 #include "engine/unnamed_calls.h"

@@ -1,10 +1,8 @@
-#include "torch/adamw_update.h"
-
 #include <cmath>
 
 #include "base/adamw_factors.h"
 #include "torch/update_element.h"
-#include "torch/vector_clones.h"
+#include "torch/update_loops.h"
 
 namespace kolo {
 namespace {

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "kolo/error.h"
-#include "torch/adamw_update.h"
 #include "torch/group_update.h"
+#include "torch/update_loops.h"
 
 namespace kolo {
 namespace {

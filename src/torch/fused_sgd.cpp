@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "torch/group_update.h"
-#include "torch/sgd_update.h"
+#include "torch/update_loops.h"
 
 namespace kolo {
 namespace {

@@ -16,11 +16,44 @@
 
 #include "kolo/error.h"
 #include "kolo/torch/fused_optimizer.h"
-#include "torch/overflow_vote.h"
 #include "torch/tensor_check.h"
 #include "torch/torch_device.h"
 
 namespace kolo {
+
+// Whether a gradient of any rank is infinite or no number: the devices find it and agree on it while the hosts go on.
+class OverflowVote {
+ public:
+  // `context`: null, or of one rank: no rank is asked. Else collective, as take() is. `like`: on the device.
+  OverflowVote(Context* context, const FusedOptimizer& optimizer, const at::Tensor& like)
+      : flag_(at::zeros({1}, like.options().dtype(c10::kFloat).requires_grad(false))) {
+    if (context == nullptr || context->size() == 1) return;
+    ReducerOptions options;
+    options.op = ReduceOp::sum;
+    options.device = optimizer.shared_launcher()->device();
+    reducer_ = context->engine().make_reducer({{"kolo/overflow", {1}, {1}, DType::f32, true}}, options);
+  }
+
+  // Enqueued in the current stream, behind which the answer is at the returned address, in the device's memory, until
+  // the next call: 0 where all gradients are finite. The flags are summed as one more gradient, so whatever reduces
+  // gradients reduces them. REQUIRES: launches_all(), or no gradient at all. Throws what GradientReducer::finish
+  // throws.
+  [[nodiscard]] const float* take(FusedOptimizer& optimizer) {
+    flag_.zero_();
+    if (optimizer.launches_all()) optimizer.find_nonfinite(flag_);
+    if (reducer_ == nullptr) return flag_.const_data_ptr<float>();
+    reducer_->contribute(0, flag_.const_data_ptr<float>(), stream());
+    reducer_->finish(stream());
+    return reinterpret_cast<const float*>(reducer_->gradient(0).data());
+  }
+  // The one that is current on the device.
+  [[nodiscard]] Stream stream() const { return to_stream(current_stream(flag_.device())); }
+
+ private:
+  at::Tensor flag_;  // this rank's
+  std::unique_ptr<GradientReducer> reducer_;
+};
+
 namespace {
 
 constexpr std::chrono::microseconds kNap{20};

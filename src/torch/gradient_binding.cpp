@@ -10,7 +10,7 @@
 #include "kolo/torch/fused_optimizer.h"
 #include "torch/gradient_allocator.h"
 #include "torch/leftovers.h"
-#include "torch/reducer_options.h"
+#include "torch/optimizer_settings.h"
 #include "torch/tensor_check.h"
 #include "torch/torch_device.h"
 

@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "kolo/optimizer_step.h"
-#include "torch/update_arrays.h"
+#include "torch/update_loops.h"
 
 namespace kolo {
 

@@ -1,9 +1,14 @@
 #pragma once
+// The options of a wrapped optimizer: those of its reducer, and those that all ranks compare.
+#include <torch/optim/optimizer.h>
+
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include <torch/optim/optimizer.h>
+#include "kolo/gradient_reducer.h"
+#include "kolo/torch/distributed_optimizer.h"
 
 namespace kolo {
 
@@ -11,6 +16,11 @@ namespace kolo {
 // "torch::optim::SGD, lr=0.1, momentum=0.9, ...". With several groups: "..., 2 parameter groups, group 0 lr=0.1, ...".
 // Options that a type cannot serialize are left out, apart from a learning rate.
 [[nodiscard]] std::string settings_of(const torch::optim::Optimizer& optimizer);
+// `optimizer` lives as long as rounds are closed; `device` is that of its parameters, if they are on one. Throws
+// UsageError for options that make no sense, or not together with these.
+[[nodiscard]] ReducerOptions reducer_options(const DistributedOptions& options,
+                                             const torch::optim::Optimizer& optimizer,
+                                             const std::optional<c10::Device>& device);
 // What it keeps for this parameter: defined tensors, and its number of steps, where that is none of them. Nothing of
 // LBFGS, nor of optimizers that are neither LibTorch's nor kolo's.
 struct KeptState {

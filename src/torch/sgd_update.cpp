@@ -1,7 +1,5 @@
-#include "torch/sgd_update.h"
-
 #include "torch/update_element.h"
-#include "torch/vector_clones.h"
+#include "torch/update_loops.h"
 
 namespace kolo {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "base/adamw_factors.h"
 #include "kernels/adamw_arguments.h"
-#include "torch/adamw_update.h"
+#include "torch/update_loops.h"
 #include "unit/kernels/update_fixture.h"
 
 namespace kolo::kernels::test {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/sgd_arguments.h"
-#include "torch/sgd_update.h"
+#include "torch/update_loops.h"
 #include "unit/kernels/update_fixture.h"
 
 namespace kolo::kernels::test {

@@ -1,9 +1,8 @@
 // The loops of FusedSGD and FusedAdamW, compiled for one vector width in each program (tests/unit/torch_updates.cmake).
 #include <gtest/gtest.h>
 
-#include "torch/adamw_update.h"
-#include "torch/sgd_update.h"
 #include "torch/update_element.h"
+#include "torch/update_loops.h"
 #include "unit/torch/update_reference.h"
 
 namespace kolo::test {

@@ -1,7 +1,8 @@
 #pragma once
-// One tensor of an optimizer's step, as plain memory.
+// The inner loops of FusedSGD and FusedAdamW: one tensor of a step, as plain memory.
 #include <cstddef>
 
+#include "kolo/optimizer_step.h"
 #include "kolo/types.h"
 
 namespace kolo {
@@ -29,5 +30,13 @@ struct UpdateArrays {
   part.count = to - from;
   return part;
 }
+
+// Both round each operation to the type of update_element.h, in the order of SgdTerms and AdamwTerms. So an element has
+// the same bits on every processor and at every place in the array.
+//
+// REQUIRES: the momentum, if terms.momentum is not 0.
+void sgd_update(const UpdateArrays& arrays, const SgdTerms& terms);
+// Computes factors that depend on the terms alone in fp64 and rounds them to that type. REQUIRES: all four arrays.
+void adamw_update(const UpdateArrays& arrays, const AdamwTerms& terms);
 
 }  // namespace kolo
