@@ -113,8 +113,6 @@ Work EngineImpl::submit(Request request) {
   return submit_internal(std::move(request));
 }
 
-Work EngineImpl::submit_internal(Request request) { return Work(submit_named(std::move(request))); }
-
 std::shared_ptr<WorkState> EngineImpl::submit_named(Request request) {
   check_name(request.name);
   Submission submission;

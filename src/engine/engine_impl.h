@@ -48,7 +48,7 @@ class EngineImpl final : public Engine, public Driver, public RoundHost, private
   [[nodiscard]] bool is_stopped() const noexcept override { return stopped_.load(); }
   [[nodiscard]] int size() const noexcept override { return parts_.placement.size; }
   Work submit(Request request) override;
-  Work submit_internal(Request request) override;
+  Work submit_internal(Request request) override { return Work(submit_named(std::move(request))); }
   bool progress() override;
   bool progress_without_waiting() override;
   std::unique_ptr<GradientReducer> make_reducer(std::vector<GradientInfo> table, ReducerOptions options) override;
@@ -59,16 +59,16 @@ class EngineImpl final : public Engine, public Driver, public RoundHost, private
   void fail_round(const std::exception& error) noexcept override;
   // Ends: what is listed is completed, what is pending fails, neighbours are told. Idempotent. Never throws.
   void stop() noexcept;
-  // After stop(): whether nobody waits in it any more, so that it may go, and what it borrows.
+  // After stop(): true if no thread waits in it, so that it may be destroyed.
   [[nodiscard]] bool end_lease();
   bool drive_until(const std::function<bool()>& done, std::chrono::milliseconds timeout) override;
   [[nodiscard]] Awaited whom_for(const std::string& name) override;
   void told(const std::exception_ptr& error) override;
   // For waits of a library's, also inside this engine's own calls: throws what has ended the group. Thread-safe.
   void check_others();
-  // Whether anything but a rank that left in order has ended the group. Thread-safe.
+  // True if a failure has ended the group: not a rank that left in order. Thread-safe.
   [[nodiscard]] bool has_failed();
-  // Whose loss has ended the engine. Thread-safe.
+  // The rank whose loss has ended the engine. Thread-safe.
   [[nodiscard]] std::optional<Rank> lost_rank();
   // What this rank is doing, for one who waits for it at `operation` (empty: a round). Thread-safe; does not block.
   [[nodiscard]] Activity activity(const std::string& operation);
@@ -185,6 +185,7 @@ class EngineImpl final : public Engine, public Driver, public RoundHost, private
   Lease lease_{*this};   // Works have an offer of it
   std::string failing_;  // why this rank ends a round; peers hear of it also if they do not come to that round
   std::atomic<std::chrono::milliseconds> round_timeout_;
+  UnnamedCalls unnamed_;
 
   std::mutex queue_lock_;
   std::vector<Submission> queue_;           // guarded by queue_lock_
@@ -196,8 +197,6 @@ class EngineImpl final : public Engine, public Driver, public RoundHost, private
   FailurePlaces places_;                    // guarded by queue_lock_
   std::deque<std::string> told_;            // errors of peers that the program has had; guarded by queue_lock_
   std::optional<std::string> own_failure_;  // of training code, nothing asked for since; guarded by queue_lock_
-
-  UnnamedCalls unnamed_;
 
   // What is pending, for those who do not hold a lock.
   std::atomic<int> queued_{0};
@@ -244,7 +243,6 @@ class EngineImpl final : public Engine, public Driver, public RoundHost, private
   std::uint64_t transfers_seen_ = 0;           // how many the transport had completed when somebody last looked
   std::vector<std::uint64_t> finished_by_id_;  // rounds of reducers that are gone, 0 for those that are not
   std::chrono::steady_clock::time_point last_watch_;
-
   std::unique_ptr<Coordinator> coordinator_;  // last, these two: they use everything above
   std::unique_ptr<Heartbeat> lane_watch_;
 };
