@@ -26,10 +26,6 @@ enum class DeviceReduction { automatic, nccl, host, hierarchical, mixed };
 // Which of its algorithms NCCL takes for sums of gradients: ring or tree (NCCL 2.28.3), or what it finds cheapest.
 enum class NcclAlgorithm { automatic, ring, tree };
 
-// What NCCL is told of the memory of gradients, so that it need not copy it: all ranks' as one window (NCCL 2.29.7),
-// each rank's buffers (NCCL 2.19), or nothing. automatic: buffers.
-enum class NcclRegistration { automatic, window, buffer, off };
-
 // Of the stream in which kolo packs and reduces on a GPU: before everything else that waits for free multiprocessors,
 // or as everything else.
 enum class StreamPriority { high, normal };
@@ -78,8 +74,9 @@ struct Config {
   int nccl_max_ctas = 0;
   // How NCCL sums gradients: the same on all ranks.
   NcclAlgorithm nccl_algorithm = NcclAlgorithm::automatic;
-  // How NCCL knows the memory of gradients: the same on all ranks.
-  NcclRegistration nccl_registration = NcclRegistration::automatic;
+  // Whether gradients on GPUs lie in memory that is allocated by NCCL and registered with it (NCCL 2.19), which NVLink
+  // and some networks move without a copy: the same on all ranks.
+  bool nccl_registration = true;
   // Of kolo's own stream on a GPU.
   StreamPriority stream_priority = StreamPriority::high;
   // How often a wait looks again before it yields, and before it sleeps.

@@ -13,9 +13,8 @@ namespace {
   static_assert(cuda::SameCall<decltype(NcclApi::member), decltype(&::function)>::value, \
                 "NcclApi::" #member " is not declared like " #function);
 KOLO_NCCL_CALLS(KOLO_NCCL_SAME)
-#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 7)
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 19, 0)
 KOLO_NCCL_NEWER_CALLS(KOLO_NCCL_SAME)
-static_assert(kSymmetricWindow == NCCL_WIN_COLL_SYMMETRIC);
 #endif
 #undef KOLO_NCCL_SAME
 

@@ -10,7 +10,7 @@
 namespace kolo::nccl {
 namespace {
 
-constexpr std::size_t kFields = 9;
+constexpr std::size_t kFields = 8;
 
 std::string hex_of(const UniqueId& id) {
   constexpr std::string_view kDigits = "0123456789abcdef";
@@ -75,9 +75,7 @@ void check_equal(const std::vector<RankFacts>& ranks) {
 
 std::string encode(const RankFacts& facts) {
   std::vector<std::string> fields{facts.trouble, facts.host, facts.device};
-  for (const int each : {facts.version, facts.has_tuner ? 1 : 0, facts.windows ? 1 : 0}) {
-    fields.push_back(std::to_string(each));
-  }
+  for (const int each : {facts.version, facts.has_tuner ? 1 : 0}) fields.push_back(std::to_string(each));
   fields.push_back(facts.options);
   fields.push_back(facts.network);
   fields.push_back(hex_of(facts.id));
@@ -93,10 +91,9 @@ RankFacts decode(const std::string& text) {
   facts.device = fields[2];
   facts.version = number(fields[3]);
   facts.has_tuner = number(fields[4]) != 0;
-  facts.windows = number(fields[5]) != 0;
-  facts.options = fields[6];
-  facts.network = fields[7];
-  facts.id = id_of(fields[8]);
+  facts.options = fields[5];
+  facts.network = fields[6];
+  facts.id = id_of(fields[7]);
   return facts;
 }
 

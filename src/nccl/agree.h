@@ -18,7 +18,6 @@ struct RankFacts {
   std::string device;      // its PCI address
   int version = 0;         // of NCCL
   bool has_tuner = false;  // ours, by which ring or tree can be asked for: see tuner.h
-  bool windows = false;    // this NCCL has them
   std::string options;     // settings that must be equal
   std::string network;     // why NCCL will not use the fast one of this host; empty: it will, or there is none
   UniqueId id{};           // of rank 0

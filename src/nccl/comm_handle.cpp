@@ -39,20 +39,6 @@ Result state_of(const NcclApi& api, Comm comm) {
   return result == Result::success ? error : result;
 }
 
-// Windows are memory that kernels in flight may be using, so these are ended first; NCCL frees registered buffers by
-// itself, but no windows. Where what is in flight does not end, they are lost with the communicator: better than
-// memory that goes under a kernel.
-void end_windows(const NcclApi& api, Comm comm, Registrations& registrations, const base::Deadline& deadline) {
-  if (!registrations.any_window()) return;
-  Result result = api.revoke(comm, 0);
-  Patience patience;
-  while (result == Result::in_progress && !deadline.passed()) {
-    (void)patience.wait();
-    result = state_of(api, comm);
-  }
-  if (result == Result::success) registrations.end_all(api, comm);
-}
-
 bool finalized(const NcclApi& api, Comm comm, const base::Deadline& deadline) {
   Result result = api.finalize(comm);
   Patience patience;
@@ -80,8 +66,9 @@ void CommHandle::end(const std::function<bool()>& quiet) noexcept {
   const base::Deadline deadline(parts_.farewell);
   const auto in_order = std::make_shared<std::atomic<bool>>(false);
   if (comes_to_rest(quiet, deadline)) {
-    const auto close = [in_order, deadline](const NcclApi& api, Comm comm, Registrations& registrations) {
-      registrations.end_all(api, comm);
+    // NCCL wants registrations to end before the communicator is finalized, while its connections are there.
+    const auto close = [in_order, deadline, buffers = std::exchange(buffers_, {})](const NcclApi& api, Comm comm) {
+      for (const auto& [memory, registration] : buffers) (void)api.deregister_buffer(comm, registration);
       in_order->store(finalized(api, comm, deadline));
       (void)(in_order->load() ? api.destroy(comm) : api.abort_comm(comm));
     };
@@ -174,6 +161,20 @@ void CommHandle::poll(std::string_view what) {
   look_for_peers();
 }
 
+bool CommHandle::register_buffer(void* memory, std::size_t bytes) {
+  void* registration = nullptr;
+  if (api().register_buffer(comm_, memory, bytes, &registration) != Result::success) return false;
+  if (registration != nullptr) buffers_[memory] = registration;
+  return true;
+}
+
+void CommHandle::deregister_buffer(const void* memory) noexcept {
+  const auto found = buffers_.find(memory);
+  if (found == buffers_.end()) return;
+  (void)api().deregister_buffer(comm_, found->second);
+  buffers_.erase(found);
+}
+
 void CommHandle::time_out(std::string_view what) {
   fail(std::make_exception_ptr(TimeoutError(
       {}, "NCCL, " + std::string(what) + ": not complete after " + std::to_string(parts_.timeout.count()) + " ms on " +
@@ -197,19 +198,16 @@ void CommHandle::fail(std::exception_ptr error) {
 void CommHandle::give_up() noexcept {
   if (comm_ == nullptr) return;
   if (parts_.before_abort) parts_.before_abort();
-  const auto abort = [farewell = parts_.farewell](const NcclApi& api, Comm comm, Registrations& registrations) {
-    end_windows(api, comm, registrations, base::Deadline(farewell));
-    (void)api.abort_comm(comm);
-  };
-  leave_to(parts_.abort_limit, abort);
+  buffers_.clear();  // an abort ends registrations too
+  leave_to(parts_.abort_limit, [](const NcclApi& api, Comm comm) { (void)api.abort_comm(comm); });
 }
 
 // In a thread of its own: nothing bounds the time that NCCL takes for an end, and callers may hold locks.
 void CommHandle::leave_to(std::chrono::milliseconds limit, const Ending& ending) noexcept {
   const auto call = [library = parts_.library, enter = parts_.enter_thread, comm = std::exchange(comm_, nullptr),
-                     registrations = std::exchange(registrations_, {}), ending]() mutable {
+                     ending] {
     if (enter) enter();
-    ending(library->api(), comm, registrations);
+    ending(library->api(), comm);
   };
   (void)returns_within(limit, call);
 }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <exception>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,7 +14,6 @@
 #include "base/deadline.h"
 #include "kolo/types.h"
 #include "nccl/library.h"
-#include "nccl/registrations.h"
 
 namespace kolo::nccl {
 
@@ -68,8 +68,11 @@ class CommHandle {
   // read memory of this rank; both within the `farewell`. After it, and on an error, the communicator is aborted, and
   // what is in flight counts as failed. Calls throw from then on.
   void end(const std::function<bool()>& quiet = {}) noexcept;
-  // What is registered here ends with the communicator, before NCCL's part of it does.
-  [[nodiscard]] Registrations& registrations() noexcept { return registrations_; }
+  // Registers a whole piece of ncclMemAlloc's memory with NCCL, until deregister_buffer() or the end of the
+  // communicator. False: NCCL refused it. True also where NCCL has no use for a registration. REQUIRES: not ended.
+  [[nodiscard]] bool register_buffer(void* memory, std::size_t bytes);
+  // Does nothing for memory that is not registered. REQUIRES: no operation in flight uses it.
+  void deregister_buffer(const void* memory) noexcept;
 
  private:
   [[nodiscard]] std::string who() const;
@@ -81,12 +84,12 @@ class CommHandle {
   void give_up() noexcept;
   [[nodiscard]] bool comes_to_rest(const std::function<bool()>& quiet, const base::Deadline& deadline) const noexcept;
   // The communicator is the ending's from here on.
-  using Ending = std::function<void(const NcclApi& api, Comm comm, Registrations& registrations)>;
+  using Ending = std::function<void(const NcclApi& api, Comm comm)>;
   void leave_to(std::chrono::milliseconds limit, const Ending& ending) noexcept;
 
   CommParts parts_;
   Comm comm_ = nullptr;
-  Registrations registrations_;
+  std::map<const void*, void*> buffers_;  // registered memory, and NCCL's handle of it
   std::exception_ptr failure_;
   base::Deadline::Clock::time_point last_look_{};  // for peers that are lost, while operations are in flight
 };

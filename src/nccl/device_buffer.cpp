@@ -34,11 +34,9 @@ NcclBuffer::~NcclBuffer() {
 std::size_t NcclBuffer::whole() const noexcept { return std::max<std::size_t>(bytes_, 1); }
 
 void NcclBuffer::deregister() noexcept {
-  CommHandle& handle = group_->handle;
-  if (handle.get() == nullptr) return;  // with its end all registrations have ended
   try {
     const cuda::DeviceGuard guard(*group_->runtime, group_->device);
-    handle.registrations().end(handle.api(), handle.get(), data_);
+    group_->handle.deregister_buffer(data_);
   } catch (const Error&) {
   }
 }
@@ -68,35 +66,12 @@ std::optional<Buffers> make_plain_buffers(const std::shared_ptr<GroupState>& gro
   }
 }
 
-void register_windows(GroupState& group, const NcclBuffers& buffers) {
-  // Written until NCCL has settled or is aborted, which is inside issue().
-  std::vector<Window> windows(buffers.size(), nullptr);
-  group.handle.issue("making windows (KOLO_NCCL_REGISTRATION=buffer does without)", [&](const NcclApi& api, Comm comm) {
-    for (std::size_t i = 0; i < buffers.size(); ++i) {
-      const Result result =
-          api.register_window(comm, buffers[i]->data().data(), buffers[i]->whole(), &windows[i], kSymmetricWindow);
-      if (result != Result::success && result != Result::in_progress) return result;
-    }
-    return Result::success;
-  });
-  for (std::size_t i = 0; i < buffers.size(); ++i) {
-    if (windows[i] != nullptr) group.handle.registrations().add_window(buffers[i]->data().data(), windows[i]);
-  }
-}
-
 bool register_buffers(GroupState& group, const NcclBuffers& buffers) {
   const cuda::DeviceGuard guard(*group.runtime, group.device);
-  CommHandle& handle = group.handle;
   for (const auto& buffer : buffers) {
-    void* registration = nullptr;
-    const Result result =
-        handle.api().register_buffer(handle.get(), buffer->data().data(), buffer->whole(), &registration);
-    if (result != Result::success) {
-      for (const auto& each : buffers) each->deregister();
-      return false;
-    }
-    // Null: NCCL has no use for it.
-    if (registration != nullptr) handle.registrations().add_buffer(buffer->data().data(), registration);
+    if (group.handle.register_buffer(buffer->data().data(), buffer->whole())) continue;
+    for (const auto& each : buffers) each->deregister();
+    return false;
   }
   return true;
 }

@@ -20,7 +20,6 @@ class NcclBuffer final : public RegisteredBuffer {
   ~NcclBuffer() override;
   [[nodiscard]] std::span<std::byte> data() noexcept override { return {data_, bytes_}; }
   [[nodiscard]] std::size_t whole() const noexcept;  // bytes; never none
-  [[nodiscard]] bool in_window() const { return group_->handle.registrations().is_window(data_); }
   // REQUIRES: no operation in flight uses it.
   void deregister() noexcept;
 
@@ -49,9 +48,6 @@ using NcclBuffers = std::vector<std::unique_ptr<NcclBuffer>>;
 [[nodiscard]] std::optional<Buffers> make_plain_buffers(const std::shared_ptr<GroupState>& group,
                                                         std::span<const std::size_t> sizes);
 
-// A window for each: collective, with equal sizes on all ranks. Where it returns, some may have none, because NCCL
-// finds that their devices have no symmetric memory. An error ends the communicator.
-void register_windows(GroupState& group, const NcclBuffers& buffers);
 // Each on this rank alone. False, and none is: NCCL did not take one.
 [[nodiscard]] bool register_buffers(GroupState& group, const NcclBuffers& buffers);
 

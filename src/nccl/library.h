@@ -21,12 +21,6 @@ class Library {
   [[nodiscard]] const NcclApi& api() const noexcept { return api_; }
   [[nodiscard]] int version() const noexcept { return version_; }  // 22809 is 2.28.9
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
-  // Windows, and a way to end what is in flight before they go: before 2.29.7 the kernels that use them do not look
-  // whether they are to end, and wait for a peer that is gone for ever.
-  [[nodiscard]] bool has_windows() const noexcept {
-    return version_ >= 22907 && api_.register_window != nullptr && api_.deregister_window != nullptr &&
-           api_.revoke != nullptr;
-  }
   // "NCCL 2.28.9 from /usr/lib/libnccl.so.2 (kolo needs 2.18 or newer)"
   [[nodiscard]] std::string describe() const;
 

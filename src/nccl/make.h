@@ -10,7 +10,6 @@
 #include "cuda/kernel.h"
 #include "cuda/runtime.h"
 #include "kolo/communicator.h"
-#include "kolo/config.h"
 #include "nccl/agree.h"
 #include "telemetry/logger.h"
 
@@ -27,9 +26,9 @@ struct NcclParts {
   cuda::RuntimePtr runtime;                // null where this rank has no device: then no rank gets a communicator
   std::shared_ptr<const Library> library;  // the same
   int device = 0;
-  bool shared_device = false;  // several ranks may be on one device: for tests
-  int max_ctas = 0;            // blocks of the device that one collective may take; 0: as many as NCCL likes
-  NcclRegistration registration = NcclRegistration::automatic;   // of memory that is allocated
+  bool shared_device = false;     // several ranks may be on one device: for tests
+  int max_ctas = 0;               // blocks of the device that one collective may take; 0: as many as NCCL likes
+  bool registers_buffers = true;  // memory of allocate(), with NCCL
   Algorithm algorithm = Algorithm::automatic;                    // ring, tree or automatic
   bool by_call = false;                                          // calls may ask for ring or tree (tuner.h)
   std::shared_ptr<cuda::KernelImage> kernels;                    // for averages; null: a build without device code

@@ -11,7 +11,6 @@
 #include "nccl/make.h"
 #include "nccl/nccl_communicator.h"
 #include "nccl/network.h"
-#include "nccl/registration_choice.h"
 #include "nccl/tuner.h"
 
 namespace kolo::nccl {
@@ -24,7 +23,7 @@ constexpr int kSharedCtas = 2;  // more of them could not all be on one device a
 std::string options_text(const NcclParts& parts) {
   return "max_ctas " + std::to_string(parts.max_ctas) + ", algorithm " +
          std::to_string(static_cast<int>(parts.algorithm)) + ", registration " +
-         std::to_string(static_cast<int>(parts.registration)) + ", size " + std::to_string(parts.size);
+         (parts.registers_buffers ? "on" : "off") + ", size " + std::to_string(parts.size);
 }
 
 void add_device(RankFacts& facts, const NcclParts& parts) {
@@ -53,7 +52,6 @@ RankFacts facts_of(const NcclParts& parts, const Environment& environment) {
   try {
     facts.version = parts.library->version();
     facts.has_tuner = has_our_tuner(environment, facts.version);
-    facts.windows = parts.library->has_windows();
     facts.network = network_trouble(find_network(parts.system_root / kFastDevices), environment).value_or("");
     add_device(facts, parts);
     const cuda::DeviceGuard guard(*parts.runtime, parts.device);
@@ -106,7 +104,7 @@ std::unique_ptr<Communicator> make_nccl(const NcclParts& parts) {
   comm.before_abort = parts.before_abort;
   comm.enter_thread = [runtime = parts.runtime, device = parts.device] { (void)runtime->api().set_device(device); };
   CommunicatorParts made;
-  made.registration = choose_registration(ranks, parts.registration, parts.algorithm);
+  made.registers_buffers = parts.registers_buffers;
   made.group = std::make_shared<GroupState>(parts.runtime, parts.device, comm);
   warn_of_sockets(ranks, parts, environment);
   made.algorithm = parts.algorithm;

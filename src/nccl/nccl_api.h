@@ -22,10 +22,8 @@ enum class Result : int {  // ncclResult_t
 enum class Op : int { sum, product, max, min };                             // ncclRedOp_t
 enum class Type : int { i8, u8, i32, u32, i64, u64, f16, f32, f64, bf16 };  // ncclDataType_t
 
-using Comm = void*;                         // ncclComm_t
-using Window = void*;                       // ncclWindow_t
-inline constexpr int kSymmetricWindow = 1;  // NCCL_WIN_COLL_SYMMETRIC: at the same offset on all ranks
-struct UniqueId {                           // ncclUniqueId
+using Comm = void*;  // ncclComm_t
+struct UniqueId {    // ncclUniqueId
   char bytes[128];
 };
 
@@ -83,14 +81,6 @@ struct NcclApi {
   Result (*release)(void* memory) = nullptr;                                                       // ncclMemFree
   Result (*register_buffer)(Comm comm, void* memory, std::size_t bytes, void** handle) = nullptr;  // ncclCommRegister
   Result (*deregister_buffer)(Comm comm, void* handle) = nullptr;
-
-  // Of all ranks, in one order and with equal sizes. `window` is written later, by a thread of NCCL's, and left as it
-  // is where the devices have no symmetric memory.
-  Result (*register_window)(Comm comm, void* memory, std::size_t bytes, Window* window,
-                            int flags) = nullptr;                   // ncclCommWindowRegister
-  Result (*deregister_window)(Comm comm, Window window) = nullptr;  // of one rank
-  // Ends what is in flight; the communicator is in progress until nothing is.
-  Result (*revoke)(Comm comm, int flags) = nullptr;
 };
 
 }  // namespace kolo::nccl

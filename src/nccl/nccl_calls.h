@@ -24,12 +24,9 @@
   CALL(send, ncclSend)                     \
   CALL(receive, ncclRecv)
 
-// Those that are null in versions before: four new in 2.19, windows in 2.27, the last in 2.28.7.
-#define KOLO_NCCL_NEWER_CALLS(CALL)                 \
-  CALL(allocate, ncclMemAlloc)                      \
-  CALL(release, ncclMemFree)                        \
-  CALL(register_buffer, ncclCommRegister)           \
-  CALL(deregister_buffer, ncclCommDeregister)       \
-  CALL(register_window, ncclCommWindowRegister)     \
-  CALL(deregister_window, ncclCommWindowDeregister) \
-  CALL(revoke, ncclCommRevoke)
+// Those that are new in 2.19, and null before.
+#define KOLO_NCCL_NEWER_CALLS(CALL)       \
+  CALL(allocate, ncclMemAlloc)            \
+  CALL(release, ncclMemFree)              \
+  CALL(register_buffer, ncclCommRegister) \
+  CALL(deregister_buffer, ncclCommDeregister)

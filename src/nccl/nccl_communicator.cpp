@@ -76,7 +76,7 @@ NcclCommunicator::NcclCommunicator(const CommunicatorParts& parts)
     : group_(parts.group),
       algorithm_(parts.algorithm),
       has_tuner_(parts.has_tuner),
-      registration_(parts.registration),
+      registers_buffers_(parts.registers_buffers),
       kernels_(parts.kernels),
       scratch_(group_->runtime, group_->device) {
   (void)chosen(algorithm_);
@@ -129,15 +129,6 @@ Algorithm NcclCommunicator::chosen(Algorithm asked) const {
   return algorithm;
 }
 
-// NCCL has kernels of its own for memory in windows, and asks no tuner whether it shall take them.
-void NcclCommunicator::check_window(Algorithm algorithm, RegisteredBuffer* registered) const {
-  const auto* buffer = dynamic_cast<const NcclBuffer*>(registered);
-  if (algorithm == Algorithm::automatic || buffer == nullptr || !buffer->in_window()) return;
-  throw UsageError(
-      "allreduce: neither ring nor tree can be asked for on memory in windows of NCCL's; "
-      "KOLO_NCCL_REGISTRATION=buffer makes it memory without them");
-}
-
 void NcclCommunicator::scale(const kernels::ScaleRun& run, Stream stream) const {
   if (run.factor != 1.0 && run.count != 0) kernels::scale(*kernels_, run, stream);
 }
@@ -170,7 +161,6 @@ std::unique_ptr<Operation> NcclCommunicator::start(const AllreduceOptions& optio
   const double after = options.postscale / (reduction.divides ? size() : 1);
   check_scale("allreduce", options.prescale);
   check_scale("allreduce", after);
-  check_window(algorithm, options.registered);
   std::string what = "allreduce of " + elements_text(options.count, options.dtype);
   return enqueue(options.stream, what, [&] {
     if (options.count == 0) return;

@@ -9,7 +9,6 @@
 #include "cuda/kernel.h"
 #include "kernels/scale.h"
 #include "kolo/communicator.h"
-#include "kolo/config.h"
 #include "nccl/device_buffer.h"
 #include "nccl/group_state.h"
 #include "nccl/scratch.h"
@@ -18,10 +17,10 @@ namespace kolo::nccl {
 
 struct CommunicatorParts {
   std::shared_ptr<GroupState> group;
-  Algorithm algorithm = Algorithm::automatic;                // of calls that ask for none
-  bool has_tuner = false;                                    // whether ring or tree may be asked for: see tuner.h
-  NcclRegistration registration = NcclRegistration::buffer;  // not automatic
-  std::shared_ptr<cuda::KernelImage> kernels;                // null: this build has no device code
+  Algorithm algorithm = Algorithm::automatic;  // of calls that ask for none
+  bool has_tuner = false;                      // whether ring or tree may be asked for: see tuner.h
+  bool registers_buffers = true;  // memory of allocate() is NCCL's and registered, where all ranks can have it
+  std::shared_ptr<cuda::KernelImage> kernels;  // null: this build has no device code
 };
 
 // All of its operations run in the order in which they were started, whatever streams they were given: each waits, on
@@ -54,23 +53,17 @@ class NcclCommunicator final : public Communicator {
   // Enqueues behind everything before; `body` does it.
   using Body = std::function<void()>;
   [[nodiscard]] std::unique_ptr<Operation> enqueue(Stream stream, std::string what, const Body& body);
-  void check_window(Algorithm algorithm, RegisteredBuffer* registered) const;
 
   // nccl_allocate.cpp
   void finish(Operation& operation, std::chrono::milliseconds timeout);
-  [[nodiscard]] std::int64_t least(std::int64_t mine, std::chrono::milliseconds timeout);
-  [[nodiscard]] bool all_agree(bool mine, std::chrono::milliseconds timeout) {
-    return least(mine ? 1 : 0, timeout) != 0;
-  }
-  [[nodiscard]] bool in_windows(const std::vector<std::unique_ptr<NcclBuffer>>& buffers,
-                                std::chrono::milliseconds timeout);
+  [[nodiscard]] bool all_agree(bool mine, std::chrono::milliseconds timeout);
   [[nodiscard]] std::optional<Buffers> registered_buffers(std::span<const std::size_t> sizes,
                                                           std::chrono::milliseconds timeout);
 
   std::shared_ptr<GroupState> group_;
   Algorithm algorithm_;
   bool has_tuner_;
-  NcclRegistration registration_;  // automatic never; window until it turns out that there are none
+  bool registers_buffers_;
   std::shared_ptr<cuda::KernelImage> kernels_;
   Scratch scratch_;
   StreamPointPtr last_;  // the end of the latest operation

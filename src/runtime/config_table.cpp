@@ -92,7 +92,6 @@ std::string print_word(const Config& config) {
 constexpr std::array<std::string_view, 3> kCoordinatorModes{"auto", "always", "never"};
 constexpr std::array<std::string_view, 3> kNetworks{"auto", "tcp", "mpi"};
 constexpr std::array<std::string_view, 3> kNcclAlgorithms{"auto", "ring", "tree"};
-constexpr std::array<std::string_view, 4> kNcclRegistrations{"auto", "window", "buffer", "off"};
 constexpr std::array<std::string_view, 2> kStreamPriorities{"high", "normal"};
 constexpr std::array<std::string_view, 2> kSwitch{"off", "on"};
 constexpr std::array<std::string_view, 4> kLogLevels{"debug", "info", "warn", "error"};
@@ -134,10 +133,10 @@ constexpr std::string_view kTcpCongestionMeaning =
     "(system); or the default, but cubic where that is bbr, whose pacing costs a timer for every burst (auto).";
 constexpr std::string_view kNcclAlgorithmMeaning =
     "How NCCL sums gradients on GPUs: in a ring, in a tree, or by what its own model finds cheapest (auto). The first "
-    "two take NCCL 2.28.3 and no NCCL_TUNER_PLUGIN of the user's, and memory that is in no window.";
+    "two take NCCL 2.28.3 and no NCCL_TUNER_PLUGIN of the user's.";
 constexpr std::string_view kNcclRegistrationMeaning =
-    "What NCCL is told of the memory of gradients, so that it need not copy it: windows over all ranks (window; NCCL "
-    "2.29.7), each rank's buffers (buffer; NCCL 2.19), nothing (off). auto: buffers.";
+    "Whether gradients on GPUs lie in memory that is allocated by NCCL and registered with it (NCCL 2.19), which "
+    "NVLink and some networks move without a copy.";
 
 constexpr std::string_view kCudaAwareMpiMeaning =
     "Whether messages between hosts go straight from and into memory of GPUs, with KOLO_DEVICE_REDUCTION=mixed, where "
@@ -191,9 +190,8 @@ constexpr ConfigRow kRows[] = {
      parse_int<&Config::nccl_max_ctas, 0, 64>, print_int<&Config::nccl_max_ctas>, true},
     {"KOLO_NCCL_ALGORITHM", "auto, ring, tree", kNcclAlgorithmMeaning,
      parse_enum<&Config::nccl_algorithm, kNcclAlgorithms>, print_enum<&Config::nccl_algorithm, kNcclAlgorithms>, true},
-    {"KOLO_NCCL_REGISTRATION", "auto, window, buffer, off", kNcclRegistrationMeaning,
-     parse_enum<&Config::nccl_registration, kNcclRegistrations>,
-     print_enum<&Config::nccl_registration, kNcclRegistrations>, true},
+    {"KOLO_NCCL_REGISTRATION", "off, on", kNcclRegistrationMeaning, parse_enum<&Config::nccl_registration, kSwitch>,
+     print_enum<&Config::nccl_registration, kSwitch>, true},
     {"KOLO_STREAM_PRIORITY", "high, normal",
      "Of the stream in which gradients are packed and reduced on a GPU. high: its kernels are the next to get free "
      "multiprocessors, so that the exchange begins at once; normal: they wait their turn.",

@@ -92,7 +92,7 @@ nccl::NcclParts nccl_parts(const Found& found, int device, const LaneWorld& worl
   parts.shared_device = world.config->shared_device;
   parts.max_ctas = world.config->nccl_max_ctas;
   parts.algorithm = algorithm_of(world.config->nccl_algorithm);
-  parts.registration = world.config->nccl_registration;
+  parts.registers_buffers = world.config->nccl_registration;
   parts.check_peers = world.check_peers;
   parts.before_abort = [given_up = found.given_up] { given_up->set(); };
   parts.timeout = world.config->timeout;

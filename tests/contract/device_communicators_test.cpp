@@ -26,10 +26,7 @@ TEST_P(NcclContract, Holds) {
   const auto [contract, ranks, algorithm, seed] = GetParam();
   NcclRanks world(ranks, {.seed = seed, .tuner = &ncclTunerPlugin_v5});
   run_ranks(ranks, [&, contract = contract, algorithm = algorithm](int rank) {
-    nccl::NcclParts parts = world.parts(rank);
-    // Registered memory is in windows by itself, which NCCL reduces in neither.
-    if (algorithm != Algorithm::automatic) parts.registration = NcclRegistration::buffer;
-    const auto inner = nccl::make_nccl(parts);
+    const auto inner = nccl::make_nccl(world.parts(rank));
     DeviceAdapter adapter(*inner, world.runtime, rank);
     contract->run(adapter, algorithm);
   });

@@ -135,25 +135,6 @@ TEST_F(World, ADeadlineAbortsAndTheProcessGoesOn) {
   EXPECT_EQ(mine.value(), static_cast<float>(size * (size + 1)) / 2);
 }
 
-// Ranks that share a device have no symmetric memory: windows are asked for all the same, so that the calls are made.
-TEST_F(World, MemoryInWindowsIsReduced) {
-  auto parts = parts_over(*bootstrap);
-  if (!parts.library->has_windows()) GTEST_SKIP() << parts.library->describe() << " has no windows";
-  parts.registration = NcclRegistration::window;
-  const auto communicator = nccl::make_nccl(parts);
-  const std::size_t sizes[] = {1 << 20, sizeof(float)};
-  const auto buffers = communicator->allocate(sizes, 60s);
-  const OneFloat mine(device_of(*bootstrap), static_cast<float>(communicator->rank() + 1));
-  AllreduceOptions options = mine.options();
-  cuda::copy(*gpu_runtime(), buffers[1]->data().data(), options.data, sizeof(float), options.stream);
-  options.registered = buffers[1].get();
-  options.data = buffers[1]->data().data();
-  communicator->allreduce(options, 60s);
-  cuda::copy(*gpu_runtime(), mine.options().data, options.data, sizeof(float), options.stream);
-  const int size = communicator->size();
-  EXPECT_EQ(mine.value(), static_cast<float>(size * (size + 1)) / 2);
-}
-
 TEST_F(World, AVersionThatKoloKnows) {
   const auto library = nccl::load_library();
   EXPECT_GE(library->version(), nccl::kOldestVersion) << library->describe();

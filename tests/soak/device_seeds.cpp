@@ -15,8 +15,7 @@ void check_schedule(std::uint32_t seed) {
   constexpr DeviceReduction kReductions[] = {DeviceReduction::automatic, DeviceReduction::host,
                                              DeviceReduction::hierarchical, DeviceReduction::mixed};
   options.config.device_reduction = kReductions[random() % 4];
-  const bool may_have_windows = options.config.device_reduction == DeviceReduction::automatic && random() % 2 == 0;
-  if (may_have_windows) options.config.nccl_registration = NcclRegistration::window;
+  options.config.nccl_registration = random() % 2 == 0;
   if (device_reductions().size() == 1) options.config.device_reduction = DeviceReduction::host;  // there is no NCCL
   const auto ranks = 2 + random() % 3;
   const auto ranks_of_a_host = 1 + random() % 4;

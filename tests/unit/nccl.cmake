@@ -3,8 +3,7 @@ if(KOLO_HAVE_NCCL)
     ${CMAKE_CURRENT_LIST_DIR}/nccl/nccl_errors_test.cpp
     ${CMAKE_CURRENT_LIST_DIR}/nccl/comm_handle_test.cpp
     ${CMAKE_CURRENT_LIST_DIR}/nccl/lane_end_test.cpp
-    ${CMAKE_CURRENT_LIST_DIR}/nccl/windows_test.cpp
-    ${CMAKE_CURRENT_LIST_DIR}/nccl/simulated_windows_test.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/nccl/simulated_registration_test.cpp
     ${CMAKE_CURRENT_LIST_DIR}/nccl/network_warning_test.cpp
     ${CMAKE_CURRENT_LIST_DIR}/nccl/simulated_nccl_test.cpp
     ${CMAKE_CURRENT_LIST_DIR}/nccl/agree_test.cpp

@@ -37,7 +37,7 @@ struct FullDevice {
 
 std::vector<std::tuple<const char*, DeviceWorld::Options>> worlds() {
   auto config = quick();
-  config.nccl_registration = NcclRegistration::off;
+  config.nccl_registration = false;
   std::vector<std::tuple<const char*, DeviceWorld::Options>> all;
   const auto add = [&](const char* name, const Hosts& hosts, DeviceReduction reduction, bool ring = false) {
     config.device_reduction = reduction;

@@ -164,8 +164,6 @@ inline void check_orders(const TrainingWorld& world, DeviceWorld::Options option
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     options.seed = seed;
     options.config.coordinator = kModes[seed % 3];
-    const bool may_have_windows = options.config.device_reduction == DeviceReduction::automatic;
-    if (may_have_windows && seed % 2 == 0) options.config.nccl_registration = NcclRegistration::window;
     check_training(options,
                    {.seed = seed, .side_stream = world.side_stream, .missing = world.missing, .stay = world.stay});
     ASSERT_FALSE(testing::Test::HasFailure()) << "seed " << seed;

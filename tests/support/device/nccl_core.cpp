@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <thread>
 
 #include "support/device/nccl_arithmetic.h"
@@ -10,6 +11,16 @@
 namespace kolo::test {
 
 using nccl::Result;
+
+namespace {
+
+bool overlap(const Range& used, const void* memory, std::size_t bytes) {
+  const auto first = reinterpret_cast<std::uintptr_t>(used.memory);
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory);
+  return used.memory != nullptr && first < begin + bytes && begin < first + used.bytes;
+}
+
+}  // namespace
 
 NcclCore::NcclCore(SimulatedDevice& the_device, const NcclOptions& the_options)
     : device(the_device), options(the_options), random(the_options.seed) {}
@@ -59,9 +70,6 @@ Result NcclCore::state(SimulatedComm& comm) {
     return Result::in_progress;
   }
   for (PendingLaunch& each : std::exchange(comm.pending, {})) launch(comm, std::move(each));
-  if (!make_windows(comm)) return Result::in_progress;
-  if (comm.error != Result::success) return comm.error;  // found with the windows
-  if (comm.life == SimulatedComm::Life::revoked && !comm.queued.empty()) return Result::in_progress;
   if (comm.life == SimulatedComm::Life::finalizing) {
     const auto& ranks = comm.world->ranks;
     const bool all = std::all_of(ranks.begin(), ranks.end(),
@@ -78,7 +86,7 @@ Result NcclCore::submit(SimulatedComm& comm, PendingLaunch launched_calls) {
   }
   if (comm.error != Result::success) return comm.error;
   if (comm.life != SimulatedComm::Life::live) {
-    report("a collective of rank " + std::to_string(comm.rank) + " after the communicator was revoked or finalized");
+    report("a collective of rank " + std::to_string(comm.rank) + " after the communicator was finalized");
     return Result::invalid_usage;
   }
   comm.pending.push_back(std::move(launched_calls));
@@ -86,9 +94,7 @@ Result NcclCore::submit(SimulatedComm& comm, PendingLaunch launched_calls) {
   return Result::in_progress;
 }
 
-// NCCL's kernels for windows come first: no tuner is asked.
-int NcclCore::algorithm_of(const SimulatedComm& comm, const NcclCall& call) const {
-  if (in_windows(comm, call)) return kSymmetricAlgorithm;
+int NcclCore::algorithm_of(const NcclCall& call) const {
   constexpr int kAlgorithms = 7;
   constexpr int kProtocols = 3;
   std::array<std::array<float, kProtocols>, kAlgorithms> table{};
@@ -135,7 +141,7 @@ void NcclCore::check_fit(const Meeting& meeting, int side, World& world) {
 Part NcclCore::join(SimulatedComm& comm, NcclCall call) {
   if (call.kind == CallKind::send || call.kind == CallKind::receive) return join_transfer(comm, call);
   if (call.kind == CallKind::all_reduce) {
-    call.algorithm = algorithm_of(comm, call);
+    call.algorithm = algorithm_of(call);
     ++launched[call.algorithm];
   }
   World& world = *comm.world;
@@ -195,22 +201,19 @@ void NcclCore::launch(SimulatedComm& comm, PendingLaunch group) {
   operation.arrived = [parts] {
     for (const Part& part : *parts) part.meeting->arrive(part.side);
   };
-  const auto ended = [](const SimulatedComm& own) {
-    return own.life == SimulatedComm::Life::aborted || own.life == SimulatedComm::Life::revoked;
-  };
-  operation.ready = [parts, ended, own = *self] {
-    return ended(*own) ||
+  operation.ready = [parts, own = *self] {
+    return own->life == SimulatedComm::Life::aborted ||
            std::all_of(parts->begin(), parts->end(), [](const Part& part) { return part.meeting->ready(); });
   };
   const std::size_t number = comm.launches++;
-  operation.run = [parts, ended, number, own = *self] {
+  operation.run = [parts, number, own = *self] {
     own->queued.erase(number);
-    if (ended(*own)) return;
+    if (own->life == SimulatedComm::Life::aborted) return;
     for (const Part& part : *parts) part.meeting->run(part.side);
   };
-  operation.waits_on = [parts, ended, own = *self] {
+  operation.waits_on = [parts, own = *self] {
     std::vector<OperationId> found;
-    if (ended(*own)) return found;
+    if (own->life == SimulatedComm::Life::aborted) return found;
     for (const Part& part : *parts) part.meeting->wait_list(part.side, found);
     return found;
   };
@@ -224,10 +227,9 @@ void NcclCore::launch(SimulatedComm& comm, PendingLaunch group) {
   for (const Part& part : *parts) part.meeting->enqueued(part.side, id);
 }
 
-void NcclCore::abort(SimulatedComm& comm, SimulatedComm::Life life) {
-  comm.life = life;
+void NcclCore::abort(SimulatedComm& comm) {
+  comm.life = SimulatedComm::Life::aborted;
   comm.pending.clear();
-  comm.windows_asked = comm.windows_made;
   if (comm.world != nullptr) {
     for (const auto& meeting : comm.world->meetings) meeting->leave(comm.rank);
     for (const auto& [pair, open] : comm.world->transfers) {
@@ -238,6 +240,20 @@ void NcclCore::abort(SimulatedComm& comm, SimulatedComm::Life life) {
     }
   }
   device.changed();
+}
+
+Result NcclCore::deregister_buffer(SimulatedComm& comm, void* buffer) {
+  const std::size_t bytes = memory.contains(buffer) ? memory.at(buffer) : 0;
+  for (const auto& [launch, ranges] : comm.queued) {
+    for (const Range& used : ranges) {
+      if (overlap(used, buffer, bytes)) {
+        report("deregister_buffer: launch " + std::to_string(launch) + " still uses the memory");
+      }
+    }
+  }
+  if (comm.registered.erase(buffer) == 0) report("deregister_buffer: of memory that is not registered");
+  if (comm.life == SimulatedComm::Life::finalizing) report("deregister_buffer: the communicator was finalized before");
+  return Result::success;
 }
 
 // Once all ranks have asked for their k'th split: a world for every color, in the order of keys and ranks.

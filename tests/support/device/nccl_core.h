@@ -87,18 +87,9 @@ struct SplitRequest {
   std::shared_ptr<SimulatedComm> made;
 };
 
-// A window of one rank that waits for the others'.
-struct WindowCall {
-  void* memory = nullptr;
-  std::size_t bytes = 0;
-  int flags = 0;
-  nccl::Window* window = nullptr;  // written when all have come
-};
-
 // All ranks of one communicator.
 struct World {
   int number = 0;
-  std::vector<std::map<int, WindowCall>> windows;     // the k'th of each rank
   std::vector<std::shared_ptr<SimulatedComm>> ranks;  // null: not there yet
   std::vector<std::shared_ptr<Meeting>> meetings;
   std::map<std::pair<int, int>, std::deque<std::shared_ptr<Meeting>>> transfers;  // by sender and receiver; open ones
@@ -119,7 +110,7 @@ struct PendingLaunch {
 };
 
 struct SimulatedComm {
-  enum class Life : std::uint8_t { live, revoked, finalizing, destroyed, aborted };
+  enum class Life : std::uint8_t { live, finalizing, destroyed, aborted };
   std::shared_ptr<World> world;  // null while a split is not complete
   int rank = -1;
   int wanted_device = -1;
@@ -134,9 +125,6 @@ struct SimulatedComm {
   std::map<std::size_t, std::vector<Range>> queued;  // what launches that have not run use
   void* token = nullptr;
   std::set<void*> registered;
-  std::size_t windows_asked = 0;         // calls
-  std::size_t windows_made = 0;          // of them, those of which all ranks have come
-  std::map<void*, std::size_t> windows;  // memory and bytes
   [[nodiscard]] bool ended() const { return life == Life::destroyed || life == Life::aborted; }
 };
 
@@ -153,14 +141,8 @@ class NcclCore {
   nccl::Result state(SimulatedComm& comm);
   // What a thread has grouped: into the communicator's pending ones, or refused.
   nccl::Result submit(SimulatedComm& comm, PendingLaunch launch);
-  void abort(SimulatedComm& comm, SimulatedComm::Life life = SimulatedComm::Life::aborted);
-  // nccl_windows.cpp
-  nccl::Result ask_for_window(SimulatedComm& comm, const WindowCall& call);
-  nccl::Result end_registration(SimulatedComm& comm, void* memory, bool window);
-  // False: some are still to come from other ranks.
-  bool make_windows(SimulatedComm& comm);
-  void check_registrations(const SimulatedComm& comm, const char* call, bool of_buffers);
-  [[nodiscard]] bool in_windows(const SimulatedComm& comm, const NcclCall& call) const;
+  void abort(SimulatedComm& comm);
+  nccl::Result deregister_buffer(SimulatedComm& comm, void* memory);
   void complete_splits(World& world);
 
   SimulatedDevice& device;
@@ -180,11 +162,11 @@ class NcclCore {
   Part join(SimulatedComm& comm, NcclCall call);
   Part join_transfer(SimulatedComm& comm, const NcclCall& call);
   void check_fit(const Meeting& meeting, int side, World& world);
-  [[nodiscard]] int algorithm_of(const SimulatedComm& comm, const NcclCall& call) const;
+  [[nodiscard]] int algorithm_of(const NcclCall& call) const;
 };
 
 // simulated_nccl_calls.cpp
-[[nodiscard]] nccl::NcclApi simulated_nccl_api(int version);  // with the calls that it has
-void install(std::shared_ptr<NcclCore> core);                 // null: none
+[[nodiscard]] nccl::NcclApi simulated_nccl_api();
+void install(std::shared_ptr<NcclCore> core);  // null: none
 
 }  // namespace kolo::test

@@ -21,7 +21,7 @@ SimulatedNccl::~SimulatedNccl() {
   EXPECT_EQ(core_->memory.size(), lost_) << "simulated NCCL: buffers that were not released";
 }
 
-nccl::NcclApi SimulatedNccl::api() const { return simulated_nccl_api(core_->options.version); }
+nccl::NcclApi SimulatedNccl::api() const { return simulated_nccl_api(); }
 
 void SimulatedNccl::break_rank(int rank, nccl::Result error, const std::string& text) {
   const auto held = core_->device.lock();

@@ -9,9 +9,9 @@
 // is before them. Communicators are non-blocking ones: what a group enqueues is in its stream only when async_error()
 // has said so, and whoever goes on before that is found out. Noted as violations of the device: ranks whose
 // collectives differ in kind, count, type, reduction, root or algorithm; a communicator in two streams without an edge;
-// communicators that are used while they are not ready, after their end, or never ended; windows that ranks make in
-// different sizes or of other memory than NCCL's, that are ended while an operation uses them, or not before their
-// communicator and their memory. Ranks that launch in different orders are a deadlock, which the device finds.
+// communicators that are used while they are not ready, after their end, or never ended; registered buffers that end
+// while an operation uses them, or after their communicator is finalized or their memory released. Ranks that launch in
+// different orders are a deadlock, which the device finds.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -24,14 +24,10 @@ namespace kolo::test {
 
 struct NcclOptions {
   std::uint64_t seed = 1;
-  int version = 22907;
+  int version = 22809;
   const nccl::TunerV5* tuner = nullptr;  // asked for the algorithm of every allreduce, in a thread of its own
   bool duplicate_devices = false;        // two ranks may be on one device
-  bool symmetric = true;                 // devices have symmetric memory; else windows are none
 };
-// What an allreduce takes whose memory is in windows, beside nccl::CostTable::kRing and kTree.
-inline constexpr int kSymmetricAlgorithm = 100;
-
 class NcclCore;
 
 // One at a time in a process; ends before its device.
@@ -50,7 +46,7 @@ class SimulatedNccl {
   // The next `times` calls of a member of the table ("all_reduce") answer this and do nothing.
   void fail(const std::string& call, nccl::Result result, int times = 1);
   [[nodiscard]] int calls(const std::string& call) const;
-  // How many allreduces took it: nccl::CostTable::kRing, kTree or kSymmetricAlgorithm. Counted once for each rank.
+  // How many allreduces took it: nccl::CostTable::kRing or kTree. Counted once for each rank.
   [[nodiscard]] int launched(int algorithm) const;
   [[nodiscard]] int live_communicators() const;
   [[nodiscard]] int aborted_communicators() const;

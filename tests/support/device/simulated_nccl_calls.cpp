@@ -151,26 +151,15 @@ Result destroy(Comm comm) {
       core.report("destroy: before it was finalized");
       core.abort(found);
     } else {
-      core.check_registrations(found, "destroy", true);
+      if (!found.registered.empty()) core.report("destroy: buffers are still registered");
       found.life = SimulatedComm::Life::destroyed;
     }
     return Result::success;
   });
 }
 
-Result revoke(Comm comm, int) {
-  return on("revoke", comm, [](NcclCore& core, SimulatedComm& found) {
-    if (found.life != SimulatedComm::Life::live) core.report("revoke: a second time, or after finalize");
-    core.abort(found, SimulatedComm::Life::revoked);
-    found.error = Result::success;
-    found.polls = static_cast<int>(core.random() % 4);
-    return Result::in_progress;
-  });
-}
-
 Result abort(Comm comm) {
   return on("abort", comm, [](NcclCore& core, SimulatedComm& found) {
-    core.check_registrations(found, "abort", false);
     core.abort(found);
     return Result::success;
   });
@@ -253,9 +242,7 @@ Result release(void* memory) {
   return call("release", [&](NcclCore& core) {
     if (core.memory.erase(memory) == 0) core.report("release of memory that is not NCCL's");
     for (const auto& each : core.comms) {
-      if (!each->ended() && (each->registered.contains(memory) || each->windows.contains(memory))) {
-        core.report("release of memory that is registered");
-      }
+      if (!each->ended() && each->registered.contains(memory)) core.report("release of memory that is registered");
     }
     return core.device.api().release(memory) == cuda::kSuccess ? Result::success : Result::unhandled_cuda_error;
   });
@@ -271,18 +258,7 @@ Result register_buffer(Comm comm, void* memory, std::size_t, void** handle) {
 
 Result deregister_buffer(Comm comm, void* handle) {
   return on("deregister_buffer", comm,
-            [&](NcclCore& core, SimulatedComm& found) { return core.end_registration(found, handle, false); });
-}
-
-Result register_window(Comm comm, void* memory, std::size_t bytes, nccl::Window* window, int flags) {
-  return on("register_window", comm, [&](NcclCore& core, SimulatedComm& found) {
-    return core.ask_for_window(found, {memory, bytes, flags, window});
-  });
-}
-
-Result deregister_window(Comm comm, nccl::Window window) {
-  return on("deregister_window", comm,
-            [&](NcclCore& core, SimulatedComm& found) { return core.end_registration(found, window, true); });
+            [&](NcclCore& core, SimulatedComm& found) { return core.deregister_buffer(found, handle); });
 }
 
 Result version(int* version) {
@@ -322,33 +298,30 @@ const char* last_error(Comm comm) {
 
 void install(std::shared_ptr<NcclCore> core) { installed() = std::move(core); }
 
-nccl::NcclApi simulated_nccl_api(int version_asked) {
-  nccl::NcclApi api{.version = version,
-                    .unique_id = unique_id,
-                    .error_text = error_text,
-                    .last_error = last_error,
-                    .init = init,
-                    .split = split,
-                    .finalize = finalize,
-                    .destroy = destroy,
-                    .abort_comm = abort,
-                    .async_error = async_error,
-                    .group_start = group_start,
-                    .group_end = group_end,
-                    .all_reduce = all_reduce,
-                    .broadcast = broadcast,
-                    .reduce = reduce,
-                    .all_gather = all_gather,
-                    .reduce_scatter = reduce_scatter,
-                    .send = send,
-                    .receive = receive,
-                    .allocate = allocate,
-                    .release = release,
-                    .register_buffer = register_buffer,
-                    .deregister_buffer = deregister_buffer};
-  if (version_asked >= 22700) api.register_window = register_window, api.deregister_window = deregister_window;
-  if (version_asked >= 22807) api.revoke = revoke;
-  return api;
+nccl::NcclApi simulated_nccl_api() {
+  return {.version = version,
+          .unique_id = unique_id,
+          .error_text = error_text,
+          .last_error = last_error,
+          .init = init,
+          .split = split,
+          .finalize = finalize,
+          .destroy = destroy,
+          .abort_comm = abort,
+          .async_error = async_error,
+          .group_start = group_start,
+          .group_end = group_end,
+          .all_reduce = all_reduce,
+          .broadcast = broadcast,
+          .reduce = reduce,
+          .all_gather = all_gather,
+          .reduce_scatter = reduce_scatter,
+          .send = send,
+          .receive = receive,
+          .allocate = allocate,
+          .release = release,
+          .register_buffer = register_buffer,
+          .deregister_buffer = deregister_buffer};
 }
 
 }  // namespace kolo::test

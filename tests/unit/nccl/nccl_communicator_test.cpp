@@ -83,9 +83,7 @@ TEST(NcclCommunicator, TakesTheAlgorithmThatIsAskedFor) {
 TEST(NcclCommunicator, RegistersItsMemory) {
   NcclRanks ranks(2);
   run_ranks(2, [&](int rank) {
-    nccl::NcclParts parts = ranks.parts(rank);
-    parts.registration = NcclRegistration::buffer;
-    NcclEnd end(ranks, parts, 4);
+    NcclEnd end(ranks, ranks.parts(rank), 4);
     const std::size_t sizes[] = {100, 0, 4096};
     const auto buffers = end.communicator->allocate(sizes, 60s);
     ASSERT_EQ(buffers.size(), 3U);
@@ -100,23 +98,54 @@ TEST(NcclCommunicator, RegistersItsMemory) {
   EXPECT_EQ(ranks.nccl.calls("deregister_buffer"), 6);
 }
 
-// Not as registered memory: that ends with the communicator, which NCCL wants to know nothing of it any more.
+TEST(NcclCommunicator, RegistersNothingIfThatIsOff) {
+  NcclRanks ranks(2);
+  run_ranks(2, [&](int rank) {
+    nccl::NcclParts parts = ranks.parts(rank);
+    parts.registers_buffers = false;
+    NcclEnd end(ranks, parts, 4);
+    const std::size_t sizes[] = {100};
+    const auto buffers = end.communicator->allocate(sizes, 60s);
+    EXPECT_EQ(buffers[0]->data().size(), 100U);
+  });
+  EXPECT_EQ(ranks.nccl.calls("allocate"), 0);
+  EXPECT_EQ(ranks.nccl.calls("register_buffer"), 0);
+}
+
+// Registrations end with the communicator; the memory stays.
 TEST(NcclCommunicator, BuffersMayOutliveIt) {
   NcclRanks ranks(2);
-  for (const auto registration : {NcclRegistration::buffer, NcclRegistration::window}) {
-    run_ranks(2, [&](int rank) {
-      nccl::NcclParts parts = ranks.parts(rank);
-      parts.registration = registration;
-      NcclEnd end(ranks, parts, 4);
-      const std::size_t sizes[] = {100};
-      const auto buffers = end.communicator->allocate(sizes, 60s);
-      end.communicator.reset();
-      EXPECT_EQ(buffers[0]->data().size(), 100U);
-    });
-  }
+  run_ranks(2, [&](int rank) {
+    NcclEnd end(ranks, ranks.parts(rank), 4);
+    const std::size_t sizes[] = {100};
+    const auto buffers = end.communicator->allocate(sizes, 60s);
+    end.communicator.reset();
+    EXPECT_EQ(buffers[0]->data().size(), 100U);
+  });
   EXPECT_EQ(ranks.nccl.calls("deregister_buffer"), 2);
-  EXPECT_EQ(ranks.nccl.calls("deregister_window"), 2);
-  EXPECT_EQ(ranks.nccl.calls("release"), 4);
+  EXPECT_EQ(ranks.nccl.calls("release"), 2);
+}
+
+// The communicator ends while a sum is in flight that nothing waits for: the sum is carried out, then the registration
+// ends.
+TEST(NcclCommunicator, RegistrationsEndBehindWhatUsesThem) {
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    NcclRanks ranks(2, {.seed = seed});
+    run_ranks(2, [&](int rank) {
+      NcclEnd end(ranks, ranks.parts(rank), 4);
+      const std::size_t sizes[] = {256};
+      const auto buffers = end.communicator->allocate(sizes, 60s);
+      AllreduceOptions options = end.options();
+      options.data = buffers[0]->data().data();
+      options.registered = buffers[0].get();
+      const auto sum = end.communicator->start(options);
+      end.communicator.reset();
+      EXPECT_TRUE(sum->advance());
+    });
+    EXPECT_EQ(ranks.nccl.calls("deregister_buffer"), 2);
+    EXPECT_EQ(ranks.nccl.aborted_communicators(), 0);
+    if (HasFailure()) FAIL() << "seed " << seed;
+  }
 }
 
 // One rank's NCCL takes no memory: no rank keeps registered memory.
@@ -124,9 +153,7 @@ TEST(NcclCommunicator, FallsBackToPlainMemoryOnAllRanks) {
   NcclRanks ranks(3);
   ranks.nccl.fail("register_buffer", Result::unhandled_cuda_error);
   run_ranks(3, [&](int rank) {
-    nccl::NcclParts parts = ranks.parts(rank);
-    parts.registration = NcclRegistration::buffer;
-    NcclEnd end(ranks, parts, 4);
+    NcclEnd end(ranks, ranks.parts(rank), 4);
     const std::size_t sizes[] = {256};
     const auto buffers = end.communicator->allocate(sizes, 60s);
     AllreduceOptions options = end.options();
