@@ -23,9 +23,6 @@ enum class Network { automatic, tcp, mpi };
 // have it, else the hosts, of which a warning tells.
 enum class DeviceReduction { automatic, nccl, host, hierarchical, mixed };
 
-// Which of its algorithms NCCL takes for sums of gradients: ring or tree (NCCL 2.28.3), or what it finds cheapest.
-enum class NcclAlgorithm { automatic, ring, tree };
-
 // Of the stream in which kolo packs and reduces on a GPU: before everything else that waits for free multiprocessors,
 // or as everything else.
 enum class StreamPriority { high, normal };
@@ -72,8 +69,6 @@ struct Config {
   bool shared_device = false;
   // Blocks of the GPU that one collective of NCCL may take from the computation. 0: as many as NCCL likes.
   int nccl_max_ctas = 0;
-  // How NCCL sums gradients: the same on all ranks.
-  NcclAlgorithm nccl_algorithm = NcclAlgorithm::automatic;
   // Whether gradients on GPUs lie in memory that is allocated by NCCL and registered with it (NCCL 2.19), which NVLink
   // and some networks move without a copy: the same on all ranks.
   bool nccl_registration = true;

@@ -10,7 +10,7 @@
 namespace kolo::nccl {
 namespace {
 
-constexpr std::size_t kFields = 8;
+constexpr std::size_t kFields = 7;
 
 std::string hex_of(const UniqueId& id) {
   constexpr std::string_view kDigits = "0123456789abcdef";
@@ -66,7 +66,7 @@ void check_equal(const std::vector<RankFacts>& ranks) {
     if (ranks[r].options != ranks[0].options) {
       throw MismatchError("settings of NCCL differ: " + named(0, ranks[0]) + " has " + ranks[0].options + ", " +
                           named(r, ranks[r]) + " has " + ranks[r].options +
-                          ". Set KOLO_NCCL_ALGORITHM, _MAX_CTAS and _REGISTRATION alike on all ranks");
+                          ". Set NCCL_ALGO, KOLO_NCCL_MAX_CTAS and KOLO_NCCL_REGISTRATION alike on all ranks");
     }
   }
 }
@@ -75,7 +75,7 @@ void check_equal(const std::vector<RankFacts>& ranks) {
 
 std::string encode(const RankFacts& facts) {
   std::vector<std::string> fields{facts.trouble, facts.host, facts.device};
-  for (const int each : {facts.version, facts.has_tuner ? 1 : 0}) fields.push_back(std::to_string(each));
+  fields.push_back(std::to_string(facts.version));
   fields.push_back(facts.options);
   fields.push_back(facts.network);
   fields.push_back(hex_of(facts.id));
@@ -90,10 +90,9 @@ RankFacts decode(const std::string& text) {
   facts.host = fields[1];
   facts.device = fields[2];
   facts.version = number(fields[3]);
-  facts.has_tuner = number(fields[4]) != 0;
-  facts.options = fields[5];
-  facts.network = fields[6];
-  facts.id = id_of(fields[7]);
+  facts.options = fields[4];
+  facts.network = fields[5];
+  facts.id = id_of(fields[6]);
   return facts;
 }
 

@@ -15,12 +15,11 @@ using Exchange = std::function<std::vector<std::string>(const std::string&)>;
 struct RankFacts {
   std::string trouble;  // why this rank can take no part; empty: it can
   std::string host;
-  std::string device;      // its PCI address
-  int version = 0;         // of NCCL
-  bool has_tuner = false;  // ours, by which ring or tree can be asked for: see tuner.h
-  std::string options;     // settings that must be equal
-  std::string network;     // why NCCL will not use the fast one of this host; empty: it will, or there is none
-  UniqueId id{};           // of rank 0
+  std::string device;   // its PCI address
+  int version = 0;      // of NCCL
+  std::string options;  // settings that must be equal
+  std::string network;  // why NCCL will not use the fast one of this host; empty: it will, or there is none
+  UniqueId id{};        // of rank 0
 };
 
 // Texts that survive a Bootstrap: one line, fields between tabs.

@@ -1,19 +1,11 @@
 #include "nccl/environment.h"
 
 #include "base/environment.h"
-#include "nccl/library.h"
 
 namespace kolo::nccl {
-namespace {
-
-constexpr const char* kTunerVariable = "NCCL_TUNER_PLUGIN";
-constexpr const char* kInThisProcess = "STATIC_PLUGIN";
-
-}  // namespace
 
 Environment wanted_environment(const Environment& present, const EnvironmentNeeds& needs) {
   Environment wanted;
-  if (needs.tuner) wanted[kTunerVariable] = kInThisProcess;
   if (needs.shared_device) {
     // NCCL refuses two ranks on one device of one host: so each says it is on a host of its own, and talks over
     // sockets.
@@ -27,18 +19,17 @@ Environment wanted_environment(const Environment& present, const EnvironmentNeed
   return wanted;
 }
 
-bool has_our_tuner(const Environment& environment, int version) {
-  const auto found = environment.find(kTunerVariable);
-  return version >= kTunerVersion && found != environment.end() && found->second == kInThisProcess;
+std::string value_of(const Environment& environment, const std::string& name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? std::string() : found->second;
 }
 
 Environment nccl_environment() { return base::get_environment_with_prefix("NCCL_"); }
 
 std::string blocking_trouble(const Environment& environment) {
-  const auto found = environment.find("NCCL_COMM_BLOCKING");
-  if (found == environment.end() || found->second == "0") return {};
-  return "NCCL_COMM_BLOCKING=" + found->second +
-         " is set, with which NCCL waits for its peers without a deadline; unset it";
+  const std::string blocking = value_of(environment, "NCCL_COMM_BLOCKING");
+  if (blocking.empty() || blocking == "0") return {};
+  return "NCCL_COMM_BLOCKING=" + blocking + " is set, with which NCCL waits for its peers without a deadline; unset it";
 }
 
 Environment prepare_environment(const EnvironmentNeeds& needs) {

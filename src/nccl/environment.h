@@ -11,13 +11,13 @@ using Environment = std::map<std::string, std::string>;
 
 struct EnvironmentNeeds {
   bool shared_device = false;  // several ranks may be on one
-  bool tuner = false;          // kolo's (tuner.h), in the place of the platform's
   Rank rank = 0;               // of the world
 };
 // Variables to be set for kolo, beside those of `present`, whose values stand.
 [[nodiscard]] Environment wanted_environment(const Environment& present, const EnvironmentNeeds& needs);
-// Whether kolo's tuner (tuner.h) is the one that NCCL will ask.
-[[nodiscard]] bool has_our_tuner(const Environment& environment, int version);
+
+// The value of a variable; empty: it is not set.
+[[nodiscard]] std::string value_of(const Environment& environment, const std::string& name);
 
 // What in it would take away every deadline; empty: nothing.
 [[nodiscard]] std::string blocking_trouble(const Environment& environment);

@@ -9,7 +9,6 @@
 namespace kolo::nccl {
 
 inline constexpr int kOldestVersion = 21800;  // 2.18: what the table calls, with the meaning it relies on
-inline constexpr int kTunerVersion = 22803;   // 2.28.3: asks ncclTunerPlugin_v5, see tuner.h
 
 // Immutable; thread-safe.
 class Library {

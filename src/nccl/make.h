@@ -29,8 +29,6 @@ struct NcclParts {
   bool shared_device = false;     // several ranks may be on one device: for tests
   int max_ctas = 0;               // blocks of the device that one collective may take; 0: as many as NCCL likes
   bool registers_buffers = true;  // memory of allocate(), with NCCL
-  Algorithm algorithm = Algorithm::automatic;                    // ring, tree or automatic
-  bool by_call = false;                                          // calls may ask for ring or tree (tuner.h)
   std::shared_ptr<cuda::KernelImage> kernels;                    // for averages; null: a build without device code
   std::chrono::milliseconds timeout{std::chrono::seconds(600)};  // of the making and of every operation
   std::chrono::milliseconds farewell{std::chrono::seconds(2)};   // of the end, see CommHandle::end()
@@ -41,7 +39,8 @@ struct NcclParts {
 };
 
 // Collective. Ranks that cannot form a group all throw the same error, see check_agreement().
-// Sets variables of the environment that NCCL reads (see environment.h), where the user has not.
+// Sets variables of the environment that NCCL reads (see environment.h), where the user has not. NCCL reads NCCL_ALGO
+// (ring or tree) each time that a communicator is made; ranks that differ in it throw MismatchError.
 [[nodiscard]] std::unique_ptr<Communicator> make_nccl(const NcclParts& parts);
 
 // "NCCL 2.28.9 from ...", and with several hosts "; between hosts InfiniBand mlx5_0".

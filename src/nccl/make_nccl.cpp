@@ -11,7 +11,6 @@
 #include "nccl/make.h"
 #include "nccl/nccl_communicator.h"
 #include "nccl/network.h"
-#include "nccl/tuner.h"
 
 namespace kolo::nccl {
 namespace {
@@ -20,10 +19,11 @@ constexpr const char* kFastDevices = "sys/class/infiniband";
 constexpr const char* kDescriptors = "proc/self/fd";
 constexpr int kSharedCtas = 2;  // more of them could not all be on one device at the same time
 
-std::string options_text(const NcclParts& parts) {
-  return "max_ctas " + std::to_string(parts.max_ctas) + ", algorithm " +
-         std::to_string(static_cast<int>(parts.algorithm)) + ", registration " +
-         (parts.registers_buffers ? "on" : "off") + ", size " + std::to_string(parts.size);
+// What must be equal on all ranks.
+std::string options_text(const NcclParts& parts, const Environment& environment) {
+  const std::string algorithm = value_of(environment, "NCCL_ALGO");
+  return "max_ctas " + std::to_string(parts.max_ctas) + ", registration " + (parts.registers_buffers ? "on" : "off") +
+         ", NCCL_ALGO " + (algorithm.empty() ? "not set" : algorithm) + ", size " + std::to_string(parts.size);
 }
 
 void add_device(RankFacts& facts, const NcclParts& parts) {
@@ -44,14 +44,13 @@ void add_id(RankFacts& facts, const Library& library) {
 RankFacts facts_of(const NcclParts& parts, const Environment& environment) {
   RankFacts facts;
   facts.host = parts.host;
-  facts.options = options_text(parts);
+  facts.options = options_text(parts, environment);
   facts.trouble = blocking_trouble(environment);
   if (facts.trouble.empty() && parts.runtime == nullptr) facts.trouble = "no CUDA device";
   if (facts.trouble.empty() && parts.library == nullptr) facts.trouble = "no NCCL";
   if (!facts.trouble.empty()) return facts;
   try {
     facts.version = parts.library->version();
-    facts.has_tuner = has_our_tuner(environment, facts.version);
     facts.network = network_trouble(find_network(parts.system_root / kFastDevices), environment).value_or("");
     add_device(facts, parts);
     const cuda::DeviceGuard guard(*parts.runtime, parts.device);
@@ -82,9 +81,7 @@ void warn_of_sockets(const std::vector<RankFacts>& ranks, const NcclParts& parts
 }  // namespace
 
 std::unique_ptr<Communicator> make_nccl(const NcclParts& parts) {
-  const bool tuner = parts.by_call || parts.algorithm != Algorithm::automatic;
-  const Environment environment =
-      prepare_environment({parts.shared_device, tuner, parts.world_rank.value_or(parts.rank)});
+  const Environment environment = prepare_environment({parts.shared_device, parts.world_rank.value_or(parts.rank)});
   const std::vector<RankFacts> ranks = agree(parts.exchange, facts_of(parts, environment));
   if (ranks.size() != static_cast<std::size_t>(parts.size)) {
     throw UsageError("NCCL: " + std::to_string(ranks.size()) + " ranks have spoken in a group of " +
@@ -107,9 +104,6 @@ std::unique_ptr<Communicator> make_nccl(const NcclParts& parts) {
   made.registers_buffers = parts.registers_buffers;
   made.group = std::make_shared<GroupState>(parts.runtime, parts.device, comm);
   warn_of_sockets(ranks, parts, environment);
-  made.algorithm = parts.algorithm;
-  // NCCL looks for a tuner once in a process, perhaps before kolo's was wanted: it is there when it has been asked.
-  made.has_tuner = std::ranges::all_of(ranks, &RankFacts::has_tuner) && tuner_has_begun();
   made.kernels = parts.kernels;
   return std::make_unique<NcclCommunicator>(made);
 }

@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <numeric>
-#include <optional>
 #include <thread>
 
 #include "comm/validate.h"
 #include "kolo/error.h"
 #include "nccl/device_buffer.h"
 #include "nccl/device_operation.h"
-#include "nccl/tuner.h"
 #include "nccl/type_names.h"
 
 namespace kolo::nccl {
@@ -28,6 +26,14 @@ std::string elements_text(std::size_t count, DType dtype) {
 }
 
 cuda::StreamHandle handle_of(Stream stream) { return stream.handle; }
+
+// NCCL has no parameter for it.
+void check_algorithm(Algorithm asked) {
+  if (asked == Algorithm::automatic) return;
+  throw UsageError(
+      "allreduce: NCCL takes no algorithm for a single call; set NCCL_ALGO=allreduce:ring or allreduce:tree before the "
+      "communicator is made (before NCCL 2.24: NCCL_ALGO=ring or tree)");
+}
 
 // NCCL's own needs parts of one size: others go as one broadcast from every rank.
 Result allgather_calls(const NcclApi& api, Comm comm, const AllgatherOptions& options) {
@@ -74,13 +80,9 @@ Result reduce_scatter_calls(const NcclApi& api, Comm comm, const ReduceScatterOp
 
 NcclCommunicator::NcclCommunicator(const CommunicatorParts& parts)
     : group_(parts.group),
-      algorithm_(parts.algorithm),
-      has_tuner_(parts.has_tuner),
       registers_buffers_(parts.registers_buffers),
       kernels_(parts.kernels),
-      scratch_(group_->runtime, group_->device) {
-  (void)chosen(algorithm_);
-}
+      scratch_(group_->runtime, group_->device) {}
 
 // Before the scratch memory goes: what is aborted stops using it.
 NcclCommunicator::~NcclCommunicator() {
@@ -114,21 +116,6 @@ void NcclCommunicator::check_scale(std::string_view call, double factor) const {
                    "with KOLO_WITH_CUDA=ON");
 }
 
-Algorithm NcclCommunicator::chosen(Algorithm asked) const {
-  const Algorithm algorithm = asked == Algorithm::automatic ? algorithm_ : asked;
-  if (algorithm == Algorithm::automatic) return algorithm;
-  if (algorithm != Algorithm::ring && algorithm != Algorithm::tree) {
-    throw UsageError("allreduce: NCCL knows ring and tree only; ask for one of these, or for automatic");
-  }
-  if (!has_tuner_) {
-    throw UsageError(std::string("allreduce: ") + (algorithm == Algorithm::ring ? "ring" : "tree") +
-                     " cannot be asked for, as NCCL does not ask kolo's tuner: that takes NCCL 2.28.3 or newer, "
-                     "NCCL_TUNER_PLUGIN not set to another one, on all ranks, and no communicator of NCCL's that was "
-                     "made in this process before");
-  }
-  return algorithm;
-}
-
 void NcclCommunicator::scale(const kernels::ScaleRun& run, Stream stream) const {
   if (run.factor != 1.0 && run.count != 0) kernels::scale(*kernels_, run, stream);
 }
@@ -157,7 +144,7 @@ std::unique_ptr<Operation> NcclCommunicator::start(const AllreduceOptions& optio
     throw UsageError("allreduce: flags are words of the host's memory and cannot go with memory of a device");
   }
   const Reduction reduction = reduction_of("allreduce", options.dtype, options.op);
-  const Algorithm algorithm = chosen(options.algorithm);
+  check_algorithm(options.algorithm);
   const double after = options.postscale / (reduction.divides ? size() : 1);
   check_scale("allreduce", options.prescale);
   check_scale("allreduce", after);
@@ -169,10 +156,7 @@ std::unique_ptr<Operation> NcclCommunicator::start(const AllreduceOptions& optio
       return api.all_reduce(options.data, options.data, options.count, reduction.type, reduction.op, comm,
                             handle_of(options.stream));
     };
-    std::optional<AlgorithmWish> wish;
-    if (has_tuner_) wish.emplace(algorithm, base::Deadline(handle().timeout()));
     handle().issue(what, call);
-    wish.reset();
     scale({options.data, options.count, options.dtype, after}, options.stream);
   });
 }
@@ -228,12 +212,10 @@ std::unique_ptr<Operation> NcclCommunicator::start_barrier() {
 }
 
 Choice NcclCommunicator::explain(const AllreduceOptions& options) const {
-  const Algorithm algorithm = chosen(options.algorithm);
-  if (algorithm == Algorithm::automatic) {
-    return {algorithm, "NCCL chooses, by its own model of the links that it found"};
-  }
-  return {algorithm,
-          options.algorithm == algorithm ? "asked for in this call" : "asked for when the communicator was made"};
+  check_algorithm(options.algorithm);
+  return {Algorithm::automatic,
+          "NCCL chooses: by NCCL_ALGO, if that was set when the communicator was made, else by its own model of the "
+          "links that it found"};
 }
 
 void NcclCommunicator::wait_for_activity(std::chrono::microseconds at_most) {

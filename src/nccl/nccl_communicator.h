@@ -17,8 +17,6 @@ namespace kolo::nccl {
 
 struct CommunicatorParts {
   std::shared_ptr<GroupState> group;
-  Algorithm algorithm = Algorithm::automatic;  // of calls that ask for none
-  bool has_tuner = false;                      // whether ring or tree may be asked for: see tuner.h
   bool registers_buffers = true;  // memory of allocate() is NCCL's and registered, where all ranks can have it
   std::shared_ptr<cuda::KernelImage> kernels;  // null: this build has no device code
 };
@@ -48,7 +46,6 @@ class NcclCommunicator final : public Communicator {
   [[nodiscard]] CommHandle& handle() const noexcept { return group_->handle; }
   void check_stream(std::string_view call, Stream stream) const;
   void check_scale(std::string_view call, double factor) const;
-  [[nodiscard]] Algorithm chosen(Algorithm asked) const;
   void scale(const kernels::ScaleRun& run, Stream stream) const;
   // Enqueues behind everything before; `body` does it.
   using Body = std::function<void()>;
@@ -61,8 +58,6 @@ class NcclCommunicator final : public Communicator {
                                                           std::chrono::milliseconds timeout);
 
   std::shared_ptr<GroupState> group_;
-  Algorithm algorithm_;
-  bool has_tuner_;
   bool registers_buffers_;
   std::shared_ptr<cuda::KernelImage> kernels_;
   Scratch scratch_;

@@ -91,7 +91,6 @@ std::string print_word(const Config& config) {
 // Enumerators by their name; the array is in the order of the enum.
 constexpr std::array<std::string_view, 3> kCoordinatorModes{"auto", "always", "never"};
 constexpr std::array<std::string_view, 3> kNetworks{"auto", "tcp", "mpi"};
-constexpr std::array<std::string_view, 3> kNcclAlgorithms{"auto", "ring", "tree"};
 constexpr std::array<std::string_view, 2> kStreamPriorities{"high", "normal"};
 constexpr std::array<std::string_view, 2> kSwitch{"off", "on"};
 constexpr std::array<std::string_view, 4> kLogLevels{"debug", "info", "warn", "error"};
@@ -131,9 +130,6 @@ constexpr std::string_view kDeviceReductionMeaning =
 constexpr std::string_view kTcpCongestionMeaning =
     "The kernel's congestion control for connections between hosts: by name; the kernel's default, whatever it is "
     "(system); or the default, but cubic where that is bbr, whose pacing costs a timer for every burst (auto).";
-constexpr std::string_view kNcclAlgorithmMeaning =
-    "How NCCL sums gradients on GPUs: in a ring, in a tree, or by what its own model finds cheapest (auto). The first "
-    "two take NCCL 2.28.3 and no NCCL_TUNER_PLUGIN of the user's.";
 constexpr std::string_view kNcclRegistrationMeaning =
     "Whether gradients on GPUs lie in memory that is allocated by NCCL and registered with it (NCCL 2.19), which "
     "NVLink and some networks move without a copy.";
@@ -188,8 +184,6 @@ constexpr ConfigRow kRows[] = {
     {"KOLO_NCCL_MAX_CTAS", "0 to 64",
      "Blocks of the GPU that one collective of NCCL may take from the computation. 0: as many as NCCL likes.",
      parse_int<&Config::nccl_max_ctas, 0, 64>, print_int<&Config::nccl_max_ctas>, true},
-    {"KOLO_NCCL_ALGORITHM", "auto, ring, tree", kNcclAlgorithmMeaning,
-     parse_enum<&Config::nccl_algorithm, kNcclAlgorithms>, print_enum<&Config::nccl_algorithm, kNcclAlgorithms>, true},
     {"KOLO_NCCL_REGISTRATION", "off, on", kNcclRegistrationMeaning, parse_enum<&Config::nccl_registration, kSwitch>,
      print_enum<&Config::nccl_registration, kSwitch>, true},
     {"KOLO_STREAM_PRIORITY", "high, normal",

@@ -75,11 +75,6 @@ void find_nccl(Found& found, int device) {
   }
 }
 
-Algorithm algorithm_of(NcclAlgorithm wish) {
-  if (wish == NcclAlgorithm::automatic) return Algorithm::automatic;
-  return wish == NcclAlgorithm::ring ? Algorithm::ring : Algorithm::tree;
-}
-
 nccl::NcclParts nccl_parts(const Found& found, int device, const LaneWorld& world) {
   nccl::NcclParts parts;
   parts.rank = world.placement->rank;
@@ -91,7 +86,6 @@ nccl::NcclParts nccl_parts(const Found& found, int device, const LaneWorld& worl
   parts.device = device;
   parts.shared_device = world.config->shared_device;
   parts.max_ctas = world.config->nccl_max_ctas;
-  parts.algorithm = algorithm_of(world.config->nccl_algorithm);
   parts.registers_buffers = world.config->nccl_registration;
   parts.check_peers = world.check_peers;
   parts.before_abort = [given_up = found.given_up] { given_up->set(); };

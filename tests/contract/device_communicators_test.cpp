@@ -5,7 +5,6 @@
 
 #include "contract/communicator_contract.h"
 #include "contract/device_adapter.h"
-#include "nccl/tuner.h"
 #include "support/device/nccl_ranks.h"
 #include "support/sanitizers.h"
 #include "support/thread_ranks.h"
@@ -16,19 +15,18 @@ namespace {
 struct Parameters {
   const ContractCase* contract;
   int ranks;
-  Algorithm algorithm = Algorithm::automatic;
   std::uint64_t seed = 1;
 };
 
 class NcclContract : public testing::TestWithParam<Parameters> {};
 
 TEST_P(NcclContract, Holds) {
-  const auto [contract, ranks, algorithm, seed] = GetParam();
-  NcclRanks world(ranks, {.seed = seed, .tuner = &ncclTunerPlugin_v5});
-  run_ranks(ranks, [&, contract = contract, algorithm = algorithm](int rank) {
+  const auto [contract, ranks, seed] = GetParam();
+  NcclRanks world(ranks, {.seed = seed});
+  run_ranks(ranks, [&, contract = contract](int rank) {
     const auto inner = nccl::make_nccl(world.parts(rank));
     DeviceAdapter adapter(*inner, world.runtime, rank);
-    contract->run(adapter, algorithm);
+    contract->run(adapter);
   });
 }
 
@@ -43,24 +41,13 @@ std::vector<Parameters> all_parameters() {
   std::uint64_t seed = 0;
   for (const ContractCase& contract : communicator_contract()) {
     if (!applies(contract)) continue;
-    for (const int ranks : {1, 2, 3, 4}) {
-      all.push_back({&contract, ranks, Algorithm::automatic, ++seed});
-      if (!contract.reduces || ranks == 1) continue;
-      for (const Algorithm algorithm : {Algorithm::ring, Algorithm::tree}) {
-        all.push_back({&contract, ranks, algorithm, ++seed});
-      }
-    }
+    for (const int ranks : {1, 2, 3, 4}) all.push_back({&contract, ranks, ++seed});
   }
   return all;
 }
 
 INSTANTIATE_TEST_SUITE_P(Nccl, NcclContract, testing::ValuesIn(all_parameters()), [](const auto& it) {
-  const Algorithm algorithm = it.param.algorithm;
-  return std::string(it.param.contract->name) +
-         (algorithm == Algorithm::ring   ? "_ring_"
-          : algorithm == Algorithm::tree ? "_tree_"
-                                         : "_automatic_") +
-         std::to_string(it.param.ranks);
+  return std::string(it.param.contract->name) + "_" + std::to_string(it.param.ranks);
 });
 
 }  // namespace

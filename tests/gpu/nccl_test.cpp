@@ -3,6 +3,7 @@
 // take. The contract is the one that all communicators are held to.
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 
 #include "cluster/make.h"
@@ -14,6 +15,7 @@
 #include "kolo/error.h"
 #include "nccl/library.h"
 #include "nccl/make.h"
+#include "support/scoped_variable.h"
 
 namespace kolo::test {
 namespace {
@@ -34,7 +36,6 @@ nccl::NcclParts parts_over(cluster::Bootstrap& bootstrap) {
   parts.runtime = gpu_runtime();
   parts.library = nccl::load_library();
   parts.device = device_of(bootstrap);
-  parts.by_call = true;
   parts.shared_device = bootstrap.placement().local_size > gpu_runtime()->device_count();
   parts.kernels = std::make_shared<cuda::KernelImage>(gpu_runtime(), kernels::device_image());
   parts.timeout = 60s;
@@ -47,17 +48,30 @@ class World : public testing::Test {
   std::unique_ptr<cluster::Bootstrap> bootstrap = cluster::make_mpi_bootstrap();
 };
 
+// What NCCL_ALGO is when the communicator is made.
+enum class Wish { none, ring, tree };
+
 struct Parameters {
   const ContractCase* contract;
-  Algorithm algorithm;
+  Wish wish;
 };
 
 class NcclContract : public World, public testing::WithParamInterface<Parameters> {};
 
+// NCCL has functions in NCCL_ALGO since 2.24; before, its value was of allreduce.
+std::string algorithm_text(Wish wish, int version) {
+  return std::string(version < 22400 ? "" : "allreduce:") + (wish == Wish::ring ? "ring" : "tree");
+}
+
 TEST_P(NcclContract, Holds) {
-  const auto inner = nccl::make_nccl(parts_over(*bootstrap));
+  const auto parts = parts_over(*bootstrap);
+  std::optional<ScopedVariable> variable;
+  if (GetParam().wish != Wish::none) {
+    variable.emplace("NCCL_ALGO", algorithm_text(GetParam().wish, parts.library->version()));
+  }
+  const auto inner = nccl::make_nccl(parts);
   DeviceAdapter adapter(*inner, gpu_runtime(), device_of(*bootstrap));
-  GetParam().contract->run(adapter, GetParam().algorithm);
+  GetParam().contract->run(adapter);
 }
 
 // A device has no flags of the host's to combine, and no memory that peers reach.
@@ -70,19 +84,19 @@ std::vector<Parameters> all_parameters() {
   std::vector<Parameters> all;
   for (const ContractCase& contract : communicator_contract()) {
     if (!applies(contract)) continue;
-    all.push_back({&contract, Algorithm::automatic});
+    all.push_back({&contract, Wish::none});
     if (!contract.reduces) continue;
-    all.push_back({&contract, Algorithm::ring});
-    all.push_back({&contract, Algorithm::tree});
+    all.push_back({&contract, Wish::ring});
+    all.push_back({&contract, Wish::tree});
   }
   return all;
 }
 
 INSTANTIATE_TEST_SUITE_P(Gpu, NcclContract, testing::ValuesIn(all_parameters()), [](const auto& it) {
-  const Algorithm algorithm = it.param.algorithm;
-  return std::string(it.param.contract->name) + (algorithm == Algorithm::ring   ? "_ring"
-                                                 : algorithm == Algorithm::tree ? "_tree"
-                                                                                : "_automatic");
+  const Wish wish = it.param.wish;
+  return std::string(it.param.contract->name) + (wish == Wish::ring   ? "_ring"
+                                                 : wish == Wish::tree ? "_tree"
+                                                                      : "_automatic");
 });
 
 // One float a rank, on its device, and what has become of it.

@@ -8,7 +8,6 @@ import sys
 # Public namespaces are kolo, kolo::data and kolo::checkpoint; types begin with a capital letter.
 OWN = re.compile(
     r"(vtable for |VTT for |typeinfo (name )?for |(non-)?virtual thunk to )?kolo::(?!(?!data|checkpoint)[a-z_]+::)"
-    r"|ncclTunerPlugin_v5$"
 )
 
 

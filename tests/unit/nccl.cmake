@@ -9,6 +9,5 @@ if(KOLO_HAVE_NCCL)
     ${CMAKE_CURRENT_LIST_DIR}/nccl/agree_test.cpp
     ${CMAKE_CURRENT_LIST_DIR}/nccl/library_test.cpp
     ${CMAKE_CURRENT_LIST_DIR}/nccl/network_test.cpp
-    ${CMAKE_CURRENT_LIST_DIR}/nccl/tuner_test.cpp
     LABELS unit LINK kolo_simulated_device TIMEOUT 300)
 endif()

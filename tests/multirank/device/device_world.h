@@ -27,7 +27,6 @@ class DeviceWorld {
     Config config = quick();
     std::map<int, std::string> without_nccl{};  // ranks, and why
     bool network_takes_devices = false;         // and not the hosts' memory only
-    const nccl::TunerV5* tuner = nullptr;       // which NCCL asks
     // So many devices before the ranks' are nobody's. All threads begin with the first device, and run() leaves it so.
     int free_devices = 0;
   };
@@ -35,7 +34,7 @@ class DeviceWorld {
   explicit DeviceWorld(const Options& options, const Mutate& mutate = {})
       : free_devices_(options.free_devices),
         device_({.devices = free_devices_ + static_cast<int>(options.hosts.size()), .seed = options.seed}),
-        nccl_(device_, {.seed = options.seed, .tuner = options.tuner}),
+        nccl_(device_, {.seed = options.seed}),
         runtime_(std::make_shared<const cuda::Runtime>(mutate ? mutate(device_.api()) : device_.api())) {
     add_kolo_kernels(device_);
     static const char image[] = "stands for device code";

@@ -9,6 +9,7 @@
 #include "multirank/device/device_world.h"
 #include "multirank/device/gate.h"
 #include "multirank/device/trainer.h"
+#include "support/scoped_variable.h"
 
 namespace kolo::test {
 namespace {
@@ -45,13 +46,12 @@ TEST(DeviceNccl, IsTakenWhereAllRanksHaveIt) {
   EXPECT_EQ(world.nccl().calls("init"), 2);
 }
 
-TEST(DeviceNccl, SumsInTheWayThatIsAskedFor) {
-  for (const auto& [wish, taken, other] :
-       {std::tuple(NcclAlgorithm::ring, nccl::CostTable::kRing, nccl::CostTable::kTree),
-        std::tuple(NcclAlgorithm::tree, nccl::CostTable::kTree, nccl::CostTable::kRing)}) {
-    DeviceWorld::Options options{.hosts = one_host(2), .config = quick(), .tuner = &ncclTunerPlugin_v5};
-    options.config.nccl_algorithm = wish;
-    DeviceWorld world(options);
+TEST(DeviceNccl, SumsByTheAlgorithmOfNcclAlgo) {
+  using enum SimulatedAlgorithm;
+  for (const auto& [wanted, taken, other] :
+       {std::tuple("allreduce:ring", ring, tree), std::tuple("allreduce:tree", tree, ring)}) {
+    const ScopedVariable variable("NCCL_ALGO", wanted);
+    DeviceWorld world({.hosts = one_host(2), .config = quick()});
     world.run([&](Context& context) { Trainer(world, context).step(1); });
     EXPECT_GT(world.nccl().launched(taken), 0);
     EXPECT_EQ(world.nccl().launched(other), 0);

@@ -2,10 +2,9 @@
 #include "support/device/nccl_core.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
-#include <thread>
 
+#include "base/environment.h"
 #include "support/device/nccl_arithmetic.h"
 
 namespace kolo::test {
@@ -18,6 +17,18 @@ bool overlap(const Range& used, const void* memory, std::size_t bytes) {
   const auto first = reinterpret_cast<std::uintptr_t>(used.memory);
   const auto begin = reinterpret_cast<std::uintptr_t>(memory);
   return used.memory != nullptr && first < begin + bytes && begin < first + used.bytes;
+}
+
+std::optional<SimulatedAlgorithm> wanted_algorithm() {
+  const auto wanted = base::get_environment("NCCL_ALGO");
+  if (wanted == "allreduce:ring") return SimulatedAlgorithm::ring;
+  if (wanted == "allreduce:tree") return SimulatedAlgorithm::tree;
+  return std::nullopt;
+}
+
+SimulatedAlgorithm algorithm_of(const SimulatedComm& comm, const NcclCall& call) {
+  const bool small = call.count * size_of(call.type) < 65536;
+  return comm.algorithm.value_or(small ? SimulatedAlgorithm::tree : SimulatedAlgorithm::ring);
 }
 
 }  // namespace
@@ -52,6 +63,7 @@ std::shared_ptr<SimulatedComm> NcclCore::add_comm() {
 void NcclCore::place(const std::shared_ptr<SimulatedComm>& comm, const std::shared_ptr<World>& world, int rank) {
   comm->world = world;
   comm->rank = rank;
+  comm->algorithm = wanted_algorithm();
   comm->polls = static_cast<int>(random() % 4);
   comm->token = device.token("communicator " + std::to_string(world->number) + " of rank " + std::to_string(rank));
   world->ranks[static_cast<std::size_t>(rank)] = comm;
@@ -94,34 +106,6 @@ Result NcclCore::submit(SimulatedComm& comm, PendingLaunch launched_calls) {
   return Result::in_progress;
 }
 
-int NcclCore::algorithm_of(const NcclCall& call) const {
-  constexpr int kAlgorithms = 7;
-  constexpr int kProtocols = 3;
-  std::array<std::array<float, kProtocols>, kAlgorithms> table{};
-  for (auto& row : table) row.fill(-1);
-  const bool small = call.count * size_of(call.type) < 65536;
-  table[nccl::CostTable::kTree] = {small ? 10.F : 100.F, 11, 12};
-  table[nccl::CostTable::kRing] = {20.F, 21, -1};
-  if (options.tuner != nullptr) {
-    // NCCL enqueues in a thread of its own when the communicator does not block.
-    std::thread([&] {
-      int channels = 0;
-      options.tuner->collective_info(nullptr, nccl::kAllreduceFunction, call.count * size_of(call.type), 1,
-                                     reinterpret_cast<float**>(&table[0][0]), kAlgorithms, kProtocols, 0, &channels);
-    }).join();
-  }
-  int best = 0;
-  float lowest = -1;
-  for (int a = 0; a < kAlgorithms; ++a) {
-    for (const float cost : table[static_cast<std::size_t>(a)]) {
-      if (cost < 0 || (lowest >= 0 && cost >= lowest)) continue;
-      lowest = cost;
-      best = a;
-    }
-  }
-  return best;
-}
-
 void NcclCore::check_fit(const Meeting& meeting, int side, World& world) {
   for (int other = 0; other < meeting.sides(); ++other) {
     if (other == side || !meeting.joined(other)) continue;
@@ -141,8 +125,8 @@ void NcclCore::check_fit(const Meeting& meeting, int side, World& world) {
 Part NcclCore::join(SimulatedComm& comm, NcclCall call) {
   if (call.kind == CallKind::send || call.kind == CallKind::receive) return join_transfer(comm, call);
   if (call.kind == CallKind::all_reduce) {
-    call.algorithm = algorithm_of(call);
-    ++launched[call.algorithm];
+    call.algorithm = algorithm_of(comm, call);
+    ++launched[*call.algorithm];
   }
   World& world = *comm.world;
   const std::size_t index = comm.meetings++;

@@ -3,6 +3,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -24,7 +25,7 @@ struct NcclCall {
   nccl::Type type = nccl::Type::u8;
   nccl::Op op = nccl::Op::sum;
   int root = 0;  // or the peer of a send or receive
-  int algorithm = -1;
+  std::optional<SimulatedAlgorithm> algorithm;
 };
 
 // The bytes that a call of `rank` reads and writes.
@@ -114,6 +115,7 @@ struct SimulatedComm {
   std::shared_ptr<World> world;  // null while a split is not complete
   int rank = -1;
   int wanted_device = -1;
+  std::optional<SimulatedAlgorithm> algorithm;  // of all its allreduces; none: by size
   Life life = Life::live;
   nccl::Result error = nccl::Result::success;
   std::string text;
@@ -152,7 +154,7 @@ class NcclCore {
   std::map<std::string, std::shared_ptr<World>> worlds;  // by unique id
   std::map<std::string, int> counts;
   std::map<std::string, std::pair<nccl::Result, int>> failures;
-  std::map<int, int> launched;          // by algorithm
+  std::map<SimulatedAlgorithm, int> launched;
   std::map<void*, std::size_t> memory;  // of ncclMemAlloc, and bytes
   int ids = 0;
   int world_count = 0;
@@ -162,7 +164,6 @@ class NcclCore {
   Part join(SimulatedComm& comm, NcclCall call);
   Part join_transfer(SimulatedComm& comm, const NcclCall& call);
   void check_fit(const Meeting& meeting, int side, World& world);
-  [[nodiscard]] int algorithm_of(const NcclCall& call) const;
 };
 
 // simulated_nccl_calls.cpp

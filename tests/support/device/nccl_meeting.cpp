@@ -43,7 +43,7 @@ std::string words_of(const NcclCall& call) {
     text += ", op " + std::to_string(static_cast<int>(call.op));
   }
   if (call.kind == CallKind::broadcast || call.kind == CallKind::reduce) text += ", root " + std::to_string(call.root);
-  if (call.algorithm >= 0) text += ", algorithm " + std::to_string(call.algorithm);
+  if (call.algorithm) text += *call.algorithm == SimulatedAlgorithm::ring ? ", ring" : ", tree";
   return text;
 }
 

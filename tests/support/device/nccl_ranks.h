@@ -6,7 +6,6 @@
 #include "cluster/make.h"
 #include "nccl/library.h"
 #include "nccl/make.h"
-#include "nccl/tuner.h"
 #include "support/device/kolo_kernels.h"
 #include "support/device/simulated_device.h"
 #include "support/device/simulated_nccl.h"
@@ -36,7 +35,6 @@ class NcclRanks {
     parts.runtime = runtime;
     parts.library = library;
     parts.device = rank;
-    parts.by_call = true;
     // Any address serves as image: the simulated device knows the kernels by their names.
     parts.kernels = std::make_shared<cuda::KernelImage>(runtime, this);
     parts.timeout = std::chrono::seconds(60);

@@ -42,7 +42,7 @@ int SimulatedNccl::calls(const std::string& call) const {
   return core_->counts[call];
 }
 
-int SimulatedNccl::launched(int algorithm) const {
+int SimulatedNccl::launched(SimulatedAlgorithm algorithm) const {
   const auto held = core_->device.lock();
   return core_->launched[algorithm];
 }

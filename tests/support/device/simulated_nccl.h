@@ -17,16 +17,18 @@
 #include <string>
 
 #include "nccl/nccl_api.h"
-#include "nccl/tuner.h"
 #include "support/device/simulated_device.h"
 
 namespace kolo::test {
 
+// What an allreduce goes by: NCCL_ALGO at the time when its communicator is made ("allreduce:ring", "allreduce:tree"),
+// or without that the size.
+enum class SimulatedAlgorithm : std::uint8_t { ring, tree };
+
 struct NcclOptions {
   std::uint64_t seed = 1;
   int version = 22809;
-  const nccl::TunerV5* tuner = nullptr;  // asked for the algorithm of every allreduce, in a thread of its own
-  bool duplicate_devices = false;        // two ranks may be on one device
+  bool duplicate_devices = false;  // two ranks may be on one device
 };
 class NcclCore;
 
@@ -46,8 +48,8 @@ class SimulatedNccl {
   // The next `times` calls of a member of the table ("all_reduce") answer this and do nothing.
   void fail(const std::string& call, nccl::Result result, int times = 1);
   [[nodiscard]] int calls(const std::string& call) const;
-  // How many allreduces took it: nccl::CostTable::kRing or kTree. Counted once for each rank.
-  [[nodiscard]] int launched(int algorithm) const;
+  // How many allreduces took it, counted once for each rank.
+  [[nodiscard]] int launched(SimulatedAlgorithm algorithm) const;
   [[nodiscard]] int live_communicators() const;
   [[nodiscard]] int aborted_communicators() const;
 

@@ -75,7 +75,7 @@ Result collective(const char* name, Comm comm, const NcclCall& added, cuda::Stre
 }
 
 NcclCall describe(CallKind kind, const void* in, void* out, std::size_t count, Type type) {
-  return {kind, static_cast<const std::byte*>(in), static_cast<std::byte*>(out), count, type, Op::sum, 0, -1};
+  return {kind, static_cast<const std::byte*>(in), static_cast<std::byte*>(out), count, type, Op::sum, 0, {}};
 }
 
 bool device_taken(const World& world, int device) {
@@ -108,10 +108,6 @@ Result init(Comm* comm, int ranks, nccl::UniqueId id, int rank, nccl::CommConfig
     if (!core.options.duplicate_devices && device_taken(*world, device)) {
       core.report("init: two ranks on device " + std::to_string(device));
       return Result::invalid_usage;
-    }
-    if (core.options.tuner != nullptr) {
-      void* context = nullptr;
-      core.options.tuner->init(&context, 0, world->ranks.size(), 1, nullptr, nullptr, nullptr);
     }
     const auto made = core.add_comm();
     made->wanted_device = device;

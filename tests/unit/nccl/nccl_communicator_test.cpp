@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <memory>
+#include <vector>
 
 #include "kolo/error.h"
+#include "support/scoped_variable.h"
 #include "support/thread_ranks.h"
 #include "unit/nccl/nccl_end.h"
 
@@ -63,21 +66,28 @@ TEST(NcclCommunicator, MixedProgramsUnderManySchedules) {
   }
 }
 
-TEST(NcclCommunicator, TakesTheAlgorithmThatIsAskedFor) {
-  NcclRanks ranks(2, {.tuner = &ncclTunerPlugin_v5});
+// Two communicators at the same time, made under different values of NCCL_ALGO.
+TEST(NcclCommunicator, TakesTheAlgorithmOfNcclAlgoWhenItIsMade) {
+  NcclRanks ranks(2);
+  std::vector<std::unique_ptr<NcclEnd>> rings(2), trees(2);
+  const auto make = [&](const char* algorithm, std::vector<std::unique_ptr<NcclEnd>>& ends) {
+    const ScopedVariable variable("NCCL_ALGO", algorithm);
+    run_ranks(2, [&](int rank) {
+      ends[static_cast<std::size_t>(rank)] = std::make_unique<NcclEnd>(ranks, ranks.parts(rank), 100);
+    });
+  };
+  make("allreduce:ring", rings);
+  make("allreduce:tree", trees);
   run_ranks(2, [&](int rank) {
-    nccl::NcclParts parts = ranks.parts(rank);
-    parts.algorithm = Algorithm::ring;
-    NcclEnd end(ranks, parts, 100);
-    AllreduceOptions options = end.options();
-    for (int i = 0; i < 3; ++i) end.communicator->allreduce(options, 60s);
-    EXPECT_NE(end.communicator->explain(options).reason.find("made"), std::string::npos);
-    options.algorithm = Algorithm::tree;
-    for (int i = 0; i < 2; ++i) end.communicator->allreduce(options, 60s);
-    EXPECT_EQ(end.communicator->explain(options).algorithm, Algorithm::tree);
+    const auto r = static_cast<std::size_t>(rank);
+    for (int i = 0; i < 3; ++i) rings[r]->communicator->allreduce(rings[r]->options(), 60s);
+    for (int i = 0; i < 2; ++i) trees[r]->communicator->allreduce(trees[r]->options(), 60s);
+    EXPECT_NE(rings[r]->communicator->explain(rings[r]->options()).reason.find("NCCL_ALGO"), std::string::npos);
+    rings[r].reset();
+    trees[r].reset();
   });
-  EXPECT_EQ(ranks.nccl.launched(nccl::CostTable::kRing), 6);
-  EXPECT_EQ(ranks.nccl.launched(nccl::CostTable::kTree), 4);
+  EXPECT_EQ(ranks.nccl.launched(SimulatedAlgorithm::ring), 6);
+  EXPECT_EQ(ranks.nccl.launched(SimulatedAlgorithm::tree), 4);
 }
 
 TEST(NcclCommunicator, RegistersItsMemory) {
@@ -217,7 +227,9 @@ TEST(NcclCommunicator, RefusesWhatItCannotDo) {
   });
   refused("memory of the host", [](AllreduceOptions& options) { options.stream = {}; });
   refused("device 7", [](AllreduceOptions& options) { options.stream.device = 7; });
-  refused("ring and tree", [](AllreduceOptions& options) { options.algorithm = Algorithm::halving_doubling; });
+  for (const Algorithm algorithm : {Algorithm::ring, Algorithm::tree, Algorithm::recursive_doubling}) {
+    refused("set NCCL_ALGO=allreduce:ring", [&](AllreduceOptions& options) { options.algorithm = algorithm; });
+  }
   std::vector<std::uint64_t> words(1);
   refused("flags", [&](AllreduceOptions& options) { options.flags.words = words; });
   const std::vector<std::size_t> counts{1};
@@ -239,17 +251,6 @@ TEST(NcclCommunicator, WithoutDeviceCodeThereIsNoAverage) {
     options.op = ReduceOp::sum;
     end.communicator->allreduce(options, 60s);
   });
-}
-
-// Another tuner, or an old NCCL, leaves no choice.
-TEST(NcclCommunicator, WithoutTunerThereIsNoChoice) {
-  NcclRanks ranks(1, {.version = 22105});
-  nccl::NcclParts parts = ranks.parts(0);
-  NcclEnd end(ranks, parts, 16);
-  AllreduceOptions options = end.options();
-  options.algorithm = Algorithm::ring;
-  expect_refused([&] { (void)end.communicator->start(options); }, "2.28.3");
-  end.communicator->allreduce(end.options(), 60s);
 }
 
 }  // namespace

@@ -90,18 +90,10 @@ TEST(OpenDevices, AreCountedByWhatDescriptorsPointTo) {
 }
 
 TEST(NcclEnvironment, TheUsersValuesStand) {
-  EXPECT_EQ(wanted_environment({}, {}), Environment()) << "the platform's tuner is not kolo's to replace unasked";
-  const Environment plain = wanted_environment({}, {.tuner = true});
-  EXPECT_EQ(plain, (Environment{{"NCCL_TUNER_PLUGIN", "STATIC_PLUGIN"}}));
-  const Environment shared = wanted_environment({{"NCCL_TUNER_PLUGIN", "mine"}, {"NCCL_NET", "IB"}},
-                                                {.shared_device = true, .tuner = true, .rank = 3});
+  EXPECT_EQ(wanted_environment({}, {}), Environment());
+  const Environment shared = wanted_environment({{"NCCL_NET", "IB"}}, {.shared_device = true, .rank = 3});
   EXPECT_EQ(shared.at("NCCL_HOSTID"), "r3");
-  EXPECT_FALSE(shared.contains("NCCL_TUNER_PLUGIN"));
   EXPECT_FALSE(shared.contains("NCCL_NET"));
-  EXPECT_TRUE(has_our_tuner(plain, 22809));
-  EXPECT_FALSE(has_our_tuner(plain, 22803 - 1));
-  EXPECT_FALSE(has_our_tuner({{"NCCL_TUNER_PLUGIN", "mine"}}, 22809));
-  EXPECT_FALSE(has_our_tuner({}, 22809));
 }
 
 TEST(NcclEnvironment, NothingMayTakeTheDeadlinesAway) {

@@ -65,7 +65,6 @@ TEST(AgreeOnSettings, EachThatDecidesWhatRanksDoTogetherIsCompared) {
                                                                       {"KOLO_MONITOR", "off"},
                                                                       {"KOLO_RING_SEGMENT_BYTES", "16K"},
                                                                       {"KOLO_NCCL_MAX_CTAS", "4"},
-                                                                      {"KOLO_NCCL_ALGORITHM", "ring"},
                                                                       {"KOLO_NCCL_REGISTRATION", "off"}}) {
     EXPECT_THAT(differs(name, value), testing::Each(testing::HasSubstr(std::string(name) + " is "))) << name;
   }
