@@ -13,7 +13,6 @@
 #include "cuda/kernel.h"
 #include "cuda/runtime.h"
 #include "gpu_clock.h"
-#include "kernels/accumulate.h"
 #include "kernels/adamw.h"
 #include "kernels/device_image.h"
 #include "kernels/find_nonfinite.h"
@@ -116,7 +115,6 @@ class Bench {
     add_packing(device, at::kFloat, DType::f32, "f32");
     add_packing(device, at::kBFloat16, DType::bf16, "bf16");
     add_packing(device, at::kHalf, DType::f16, "f16");
-    add_accumulation();
     add_scaling(at::kFloat, DType::f32, "f32");
     add_scaling(at::kBFloat16, DType::bf16, "bf16");
     add_search(device);
@@ -172,24 +170,6 @@ class Bench {
     add("unpack " + name, "kolo", bytes, unpack, renew_bucket);
     add(
         "unpack " + name, "foreach_copy", bytes, [=] { at::_foreach_copy_(*back, set->views); }, renew_bucket);
-  }
-
-  // As many elements as the gradients are, added up: 12 bytes an element, for both.
-  void add_accumulation() {
-    const auto count = static_cast<std::int64_t>(total(resnet50_elements()));
-    const at::Tensor sum = at::rand({count}, options_), addend = at::rand({count}, options_);
-    const auto in_kolo = [=, this] {
-      kernels::accumulate(
-          image_, {sum.mutable_data_ptr(), addend.const_data_ptr(), static_cast<std::size_t>(count), DType::f32},
-          stream_);
-    };
-    const at::Tensor expected = at::add(sum, addend);
-    in_kolo();
-    expect_equal({sum}, {expected}, 0, "accumulate");
-    const auto renew = [=] { addend.neg_(); };
-    add("accumulate", "kolo", 12 * static_cast<double>(count), in_kolo, renew);
-    add(
-        "accumulate", "torch's add_", 12 * static_cast<double>(count), [=] { sum.add_(addend); }, renew);
   }
 
   // An average after a sum, of as many elements as the gradients are: each is read and written.

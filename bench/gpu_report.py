@@ -48,7 +48,6 @@ def kernel_figures(records):
             if other:
                 yield ratio(what, kolo, other, 1.0)
     for what, ours, way, goal in (("sgd", "kolo", "torch's fused", 1.0), ("adamw", "kolo", "torch's fused", 1.0),
-                                  ("accumulate", "kolo", "torch's add_", None),
                                   ("scale f32", "kolo", "torch's mul_", None), ("scale bf16", "kolo", "torch's mul_", None),
                                   ("find_nonfinite", "kolo", "torch's check and unscale", None),
                                   ("images", "kolo, with flips", "torch, without", None)):

@@ -1,7 +1,6 @@
 #pragma once
 // Every kernel once: KERNEL(name, what it takes). name_body is what one thread does; kolo_name is what the image and
 // the launches call it. device_code.cu makes kernels of them, device_kernels.cpp the same for the host.
-#include "kernels/accumulate_body.h"
 #include "kernels/adamw_body.h"
 #include "kernels/find_nonfinite_body.h"
 #include "kernels/images_body.h"
@@ -13,7 +12,6 @@
   KERNEL(pack, PackArguments)                    \
   KERNEL(unpack, PackArguments)                  \
   KERNEL(scale, ScaleArguments)                  \
-  KERNEL(accumulate, AccumulateArguments)        \
   KERNEL(find_nonfinite, FindNonfiniteArguments) \
   KERNEL(sgd, SgdArguments)                      \
   KERNEL(adamw, AdamwArguments)                  \

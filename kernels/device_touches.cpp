@@ -78,11 +78,6 @@ List scale_touches(const ScaleArguments& arguments) {
   return {{arguments.data, arguments.count * size_of(arguments.dtype), true}};
 }
 
-List accumulate_touches(const AccumulateArguments& arguments) {
-  const std::size_t bytes = arguments.count * size_of(arguments.dtype);
-  return {{arguments.sum, bytes, true}, {arguments.addend, bytes, false}};
-}
-
 List find_nonfinite_touches(const FindNonfiniteArguments& arguments) {
   List list = update_touches(arguments.table, 1);
   add(list, arguments.flag, sizeof(*arguments.flag), true);

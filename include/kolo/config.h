@@ -61,9 +61,6 @@ struct Config {
   std::size_t ring_segment_bytes = 60 * 1024;
   // What reduces gradients on GPUs: the same on all ranks.
   DeviceReduction device_reduction = DeviceReduction::automatic;
-  // Whether the hosts' network, where that is an MPI which takes memory of GPUs ("CUDA-aware") on all ranks, is given
-  // it; otherwise gradients pass through memory of the host. Only for DeviceReduction::mixed.
-  bool cuda_aware_mpi = true;
   // Whether ranks may share a GPU: for tests, where NCCL then goes over sockets. Otherwise that is an error on all
   // ranks.
   bool shared_device = false;

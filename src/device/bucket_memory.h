@@ -3,7 +3,7 @@
 //
 //   lane:  [ pack ][ sum ]                     where devices reach all ranks
 //          [ pack ][ fetch ] ... [ put ]       where hosts reduce: what was fetched, when that has come
-//          [ pack ][ gather ] ... [ spread ]   where hosts carry shares between hosts (share_crossing.h)
+//          [ pack ][ gather ] ... [ spread ]   where hosts carry shares between hosts (staged_crossing.h)
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -45,7 +45,6 @@ class BucketMemory {
   void gather();
   void spread();
   [[nodiscard]] std::span<std::byte> share() noexcept { return share_.of(memory_->data()); }
-  [[nodiscard]] std::shared_ptr<void> owner() const noexcept { return memory_; }  // of share()
   // Copies to and from memory of the host, page-locked and as long as the bucket, which the host leaves alone
   // meanwhile.
   void fetch(std::span<std::byte> host);

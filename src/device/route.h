@@ -2,11 +2,9 @@
 // How gradients of devices reach all ranks.
 #include <functional>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "kolo/communicator.h"
-#include "transport/device_transport.h"
 
 namespace kolo::device {
 
@@ -17,13 +15,6 @@ enum class Route {
   shares_by_hosts,    // the same, but the host sees to it that the share goes across (engine/share_bucket.h)
 };
 
-// A network of the hosts that takes memory of devices.
-struct ShareWire {
-  transport::Transport* ranks = nullptr;        // borrowed: of one share, by host
-  transport::DeviceTransport* whole = nullptr;  // of which that is a part
-  transport::Tag tag = 0;                       // for one bucket
-};
-
 // Of the last two: see share.h.
 struct LaneShares {
   std::size_t count = 0;                 // shares of a bucket
@@ -32,9 +23,6 @@ struct LaneShares {
   // Makes the next communicator over these for memory of the host; null: this rank has no share. All ranks of the world
   // make the same calls in the same order.
   std::function<std::unique_ptr<Communicator>()> between_hosts;
-  // The same for memory of devices. Empty: the hosts' network does not take that, and between_hosts() is used. It
-  // returns nothing where this rank has no share.
-  std::function<std::optional<ShareWire>()> between_devices;
 };
 
 }  // namespace kolo::device

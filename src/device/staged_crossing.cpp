@@ -18,7 +18,6 @@ void StagedCrossing::begin() {
   stage_.fetch();
 }
 
-// True when all pieces are on their way back to the device.
 bool StagedCrossing::advance() {
   while (sent_ < stage_.pieces() && travelling_.size() < kMostTravelling && stage_.fetched(sent_)) send(sent_++);
   for (auto next = travelling_.begin(); next != travelling_.end();) {  // as it is when one of them throws

@@ -6,13 +6,14 @@
 #include <utility>
 #include <vector>
 
-#include "device/share_crossing.h"
 #include "device/share_stage.h"
 #include "telemetry/counters.h"
 
 namespace kolo::device {
 
-class StagedCrossing final : public ShareCrossing {
+// Externally synchronized. Each round: begin(), advance() until it returns true, order_lane(). All ranks that have the
+// share do the same, in the same order.
+class StagedCrossing {
  public:
   // Small enough for several of them to be under way in a usual bucket, large enough for a link's full speed.
   static constexpr std::size_t kPieceBytes = std::size_t{512} << 10;
@@ -23,11 +24,16 @@ class StagedCrossing final : public ShareCrossing {
   StagedCrossing(Lane& lane, std::span<std::byte> share, DType dtype, std::unique_ptr<Communicator> across,
                  telemetry::Counters& counters);
 
-  void begin() override;
-  bool advance() override;
-  void order_lane() override { stage_.order_lane(); }
-  [[nodiscard]] bool moved() noexcept override { return std::exchange(moved_, false); }
-  [[nodiscard]] std::vector<Rank> waiting_for() const override;
+  // Starts behind what the lane holds by now.
+  void begin();
+  // True once all pieces are on their way back to the device. Throws PeerLostError, BackendError.
+  bool advance();
+  // Work that is enqueued in the lane from now on finds the sums. REQUIRES: advance() returned true.
+  void order_lane() { stage_.order_lane(); }
+  // Whether a piece moved on since the last call.
+  [[nodiscard]] bool moved() noexcept { return std::exchange(moved_, false); }
+  // Ranks of the world; none: this rank's own device.
+  [[nodiscard]] std::vector<Rank> waiting_for() const;
 
  private:
   void send(std::size_t piece);

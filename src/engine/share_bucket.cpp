@@ -2,31 +2,14 @@
 
 #include <utility>
 
-#include "device/ring_crossing.h"
-#include "device/staged_crossing.h"
 #include "telemetry/range.h"
 
 namespace kolo::engine {
-namespace {
-
-std::unique_ptr<device::ShareCrossing> make_crossing(device::Lane& lane, device::BucketMemory& memory, DType dtype,
-                                                     telemetry::Counters& counters) {
-  const device::LaneShares& shares = lane.shares();
-  const bool by_ring = shares.between_devices && is_floating(dtype);  // devices add up nothing else; alike on all ranks
-  const auto wire = by_ring ? shares.between_devices() : std::nullopt;
-  if (wire) {
-    return std::make_unique<device::RingCrossing>(lane, memory.share(), memory.owner(), dtype, *wire, counters);
-  }
-  auto across = by_ring ? nullptr : shares.between_hosts();
-  return std::make_unique<device::StagedCrossing>(lane, memory.share(), dtype, std::move(across), counters);
-}
-
-}  // namespace
-
 ShareBucket::ShareBucket(ShareBucketParts parts)
     : BucketOnDevice(*parts.plan, {parts.lane, parts.timeout}, 1),
       agreement_(std::move(parts.communicator), *parts.lane, parts.counters),
-      crossing_(make_crossing(*parts.lane, memory(), parts.plan->dtype, *parts.counters)) {}
+      crossing_(*parts.lane, memory().share(), parts.plan->dtype, parts.lane->shares().between_hosts(),
+                *parts.counters) {}
 
 void ShareBucket::open(const Stamp& stamp) {
   BucketOnDevice::open(stamp);
@@ -44,10 +27,10 @@ bool ShareBucket::advance() {
   const State before = state_;
   if (state_ == State::launched && agreement_.advance()) state_ = State::agreed;
   if (state_ == State::agreed && agreement_.takes_turn()) begin();
-  if (state_ == State::crossing && crossing_->advance()) agree_again();
+  if (state_ == State::crossing && crossing_.advance()) agree_again();
   if (state_ == State::crossed && agreement_.advance()) state_ = State::agreed_again;
   if (state_ == State::agreed_again && agreement_.takes_turn()) {
-    crossing_->order_lane();
+    crossing_.order_lane();
     memory().spread();
     state_ = State::complete;
   }
@@ -63,7 +46,7 @@ void ShareBucket::begin() {
   const telemetry::Range range("kolo: carry bucket", plan().bytes);
   memory().pack(scale_);
   memory().gather();
-  crossing_->begin();
+  crossing_.begin();
   state_ = State::crossing;
 }
 
@@ -73,13 +56,13 @@ void ShareBucket::agree_again() {
 }
 
 bool ShareBucket::moved() noexcept {
-  const bool agreed = agreement_.moved(), crossed = crossing_->moved();
+  const bool agreed = agreement_.moved(), crossed = crossing_.moved();
   return std::exchange(moved_, false) || agreed || crossed;
 }
 
 std::vector<Rank> ShareBucket::waiting_for() const {
   if (state_ != State::crossing) return agreement_.waiting_for();
-  auto ranks = crossing_->waiting_for();
+  auto ranks = crossing_.waiting_for();
   if (ranks.empty()) ranks.push_back(agreement_.rank());
   return ranks;
 }

@@ -1,6 +1,6 @@
 #pragma once
 // A bucket in memory of a device, summed inside each host by the devices and between the hosts by the hosts: each of a
-// host's ranks carries its share across (device/share.h, device/share_crossing.h). Every byte crosses the network once
+// host's ranks carries its share across (device/share.h, device/staged_crossing.h). Every byte crosses the network once
 // for each host, and the link between device and host, or the network's card, once for each host in either direction.
 //
 //   host   launch() -- flags, turn --  its turn?             the share crosses      -- turn --  its turn? hand_to(user)
@@ -12,7 +12,7 @@
 // bucket's second turn needs is what its first has enqueued, and that waits for nothing but enqueued work.
 #include <memory>
 
-#include "device/share_crossing.h"
+#include "device/staged_crossing.h"
 #include "engine/bucket_on_device.h"
 #include "engine/turn_agreement.h"
 
@@ -44,7 +44,7 @@ class ShareBucket final : public BucketOnDevice {
   void agree_again();
 
   TurnAgreement agreement_;
-  std::unique_ptr<device::ShareCrossing> crossing_;
+  device::StagedCrossing crossing_;
   double scale_ = 1;
   std::uint64_t second_turn_ = 0;
   bool moved_ = false;

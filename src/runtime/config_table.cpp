@@ -134,10 +134,6 @@ constexpr std::string_view kNcclRegistrationMeaning =
     "Whether gradients on GPUs lie in memory that is allocated by NCCL and registered with it (NCCL 2.19), which "
     "NVLink and some networks move without a copy.";
 
-constexpr std::string_view kCudaAwareMpiMeaning =
-    "Whether messages between hosts go straight from and into memory of GPUs, with KOLO_DEVICE_REDUCTION=mixed, where "
-    "the hosts' network is an MPI that takes it on all ranks. Else, and with off, through memory of the host.";
-
 constexpr std::string_view kTimeoutMeaning =
     "How long any wait for peers may take before it is a TimeoutError. Making a Context may take five minutes, "
     "whatever this says.";
@@ -176,8 +172,6 @@ constexpr ConfigRow kRows[] = {
     {"KOLO_DEVICE_REDUCTION", "auto, nccl, host, hierarchical, mixed", kDeviceReductionMeaning,
      parse_enum<&Config::device_reduction, kDeviceReductions>,
      print_enum<&Config::device_reduction, kDeviceReductions>},
-    {"KOLO_CUDA_AWARE_MPI", "off, on", kCudaAwareMpiMeaning, parse_enum<&Config::cuda_aware_mpi, kSwitch>,
-     print_enum<&Config::cuda_aware_mpi, kSwitch>},
     {"KOLO_SHARED_DEVICE", "off, on",
      "Whether ranks may share a GPU (on): for tests, over sockets and slowly. Otherwise it is an error on all ranks.",
      parse_enum<&Config::shared_device, kSwitch>, print_enum<&Config::shared_device, kSwitch>, true},

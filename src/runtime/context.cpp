@@ -64,7 +64,6 @@ std::unique_ptr<Context::Parts> runtime::make_process_parts(Config config,
   for (auto* wires : {&parts->user_wires, &parts->engine_wires}) {
     *wires = make_process_wires(*parts->bootstrap, mpi_comm, parts->counters, parts->config);
   }
-  connect_devices(parts->engine_wires, *parts->bootstrap, mpi_comm, parts->counters, parts->config);
   parts->bootstrap->set_while_waiting({});  // it outlives the monitor
   return parts;
 }
@@ -87,8 +86,7 @@ std::vector<std::unique_ptr<Context>> Context::create_local(const std::vector<in
 }
 
 std::vector<std::unique_ptr<Context>> runtime::make_local(const std::vector<int>& hosts, const Config& config,
-                                                          const FindDevices& find_devices,
-                                                          DeviceTransports between_devices) {
+                                                          const FindDevices& find_devices) {
   using Parts = Context::Parts;
   auto bootstraps = cluster::make_inproc_bootstrap(hosts);
   std::vector<std::unique_ptr<Parts>> all;
@@ -107,9 +105,6 @@ std::vector<std::unique_ptr<Context>> runtime::make_local(const std::vector<int>
       (*all[r]).*wires = std::move(made[r]);
     }
   }
-  for (std::size_t r = 0; r < between_devices.size(); ++r) {
-    all[r]->engine_wires.between_devices = std::move(between_devices[r]);
-  }
   std::vector<std::unique_ptr<Context>> contexts;
   for (auto& parts : all) contexts.push_back(std::make_unique<Context>(std::move(parts)));
   return contexts;
@@ -120,7 +115,6 @@ void Context::Parts::start() {
   if (watch) {
     watch->look_after(user_wires.transport.get());
     watch->look_after(engine_wires.transport.get());
-    watch->look_after(engine_wires.between_devices.get());
   }
   user_wires.calls = std::make_shared<base::CallLimit>();
   if (user_wires.memory) {  // the engine sees to its own
@@ -154,9 +148,6 @@ void Context::Parts::start() {
   parts.make_lane = [this](int device) {
     runtime::LaneWorld world{&bootstrap->placement(), &config, engine.get(), &logger, &engine_wires};
     world.between_hosts = [this] { return runtime::make_share_communicator(engine_wires, config, counters); };
-    if (engine_wires.between_devices != nullptr) {
-      world.between_devices = [this] { return runtime::make_share_wire(engine_wires); };
-    }
     world.check_peers = [this] { engine->check_others(); };
     return runtime::make_lane(find_devices, device, world);
   };

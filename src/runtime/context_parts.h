@@ -50,11 +50,9 @@ namespace runtime {
                                                                  std::unique_ptr<cluster::Bootstrap> bootstrap,
                                                                  const void* mpi_comm);
 
-using DeviceTransports = std::vector<std::unique_ptr<transport::DeviceTransport>>;  // by rank
-// Context::create_local(), with devices that somebody else finds, and perhaps a network between them.
+// Context::create_local(), with the devices that `find_devices` finds.
 [[nodiscard]] std::vector<std::unique_ptr<Context>> make_local(const std::vector<int>& hosts, const Config& config,
-                                                               const FindDevices& find_devices,
-                                                               DeviceTransports between_devices = {});
+                                                               const FindDevices& find_devices);
 
 }  // namespace runtime
 }  // namespace kolo

@@ -121,7 +121,6 @@ Reach reach_in_two_steps(const Found& found, int device, const LaneWorld& world)
   reach.shares.count = shares_of(hosts);
   reach.shares.ranks = share_ranks(hosts, parts.rank);
   reach.shares.between_hosts = world.between_hosts;
-  reach.shares.between_devices = world.between_devices;
   if (by_devices) reach.shares.across = make_group(parts, reach.shares.ranks);
   if (parts.rank == 0) world.logger->info(describe_steps(*world.wires, reach.route));
   return reach;

@@ -32,7 +32,6 @@ struct LaneWorld {
   const telemetry::Logger* logger = nullptr;
   const Wires* wires = nullptr;                                    // the engine's
   std::function<std::unique_ptr<Communicator>()> between_hosts{};  // see device::LaneShares
-  std::function<std::optional<device::ShareWire>()> between_devices{};
   std::function<void()> check_peers{};  // throws what has ended the group, or a PeerLostError; thread-safe
 };
 

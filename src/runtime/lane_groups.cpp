@@ -5,10 +5,8 @@
 
 #include "base/fields.h"
 #include "base/strings.h"
-#include "device/ring_crossing.h"
 #include "device/staged_crossing.h"
 #include "kolo/error.h"
-#include "transport/mpi_device_memory.h"
 
 namespace kolo::runtime {
 namespace {
@@ -50,14 +48,8 @@ nccl::NcclParts parts_of(const nccl::NcclParts& world, std::span<const Rank> mem
 
 std::string network_text(Way way) {
   if (way == Way::memory) return "memory of this process";
-  if (way == Way::tcp) return "TCP";
-  const auto aware = transport::mpi_takes_device_memory();
-  if (!aware) return "MPI (which does not say whether it takes memory of devices)";
-  return *aware ? "MPI (which takes memory of devices here, but not on all ranks, or must not: KOLO_CUDA_AWARE_MPI)"
-                : "MPI (which takes no memory of devices)";
+  return way == Way::tcp ? "TCP" : "MPI";
 }
-
-std::string in_kib(std::size_t bytes) { return std::to_string(bytes >> 10) + " KiB"; }
 
 }  // namespace
 
@@ -84,12 +76,8 @@ std::string describe_steps(const Wires& wires, device::Route route) {
   std::string text = "gradients of devices go in two steps: NCCL inside each of " + std::to_string(wires.hosts.size()) +
                      " hosts; between them " + base::counted(shares, "share") + " of each bucket, by ";
   if (route == device::Route::shares_by_devices) return text + "NCCL";
-  if (wires.between_devices != nullptr) {
-    return text + "a ring over MPI, which takes memory of devices, in segments of " +
-           in_kib(device::RingCrossing::kSegmentBytes);
-  }
   return text + "the hosts over " + network_text(wires.way) + ", through page-locked memory in pieces of " +
-         in_kib(device::StagedCrossing::kPieceBytes);
+         std::to_string(device::StagedCrossing::kPieceBytes >> 10) + " KiB";
 }
 
 }  // namespace kolo::runtime

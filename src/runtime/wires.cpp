@@ -10,7 +10,6 @@
 #include "comm/make.h"
 #include "kolo/error.h"
 #include "transport/make.h"
-#include "transport/mpi_device_memory.h"
 #include "transport/subset.h"
 
 namespace kolo::runtime {
@@ -103,15 +102,6 @@ Wires make_process_wires(cluster::Bootstrap& bootstrap, const void* mpi_comm, te
   return wires;
 }
 
-void connect_devices(Wires& wires, cluster::Bootstrap& bootstrap, const void* mpi_comm, telemetry::Counters& counters,
-                     const Config& config) {
-  if (wires.way != Way::mpi) return;
-  const bool here = config.cuda_aware_mpi && transport::mpi_takes_device_memory().value_or(false);
-  const auto everywhere = bootstrap.allgather(here ? "takes" : "does not");
-  if (!std::ranges::all_of(everywhere, [](const std::string& text) { return text == "takes"; })) return;
-  wires.between_devices = transport::make_mpi_for_devices(mpi_comm, counters);
-}
-
 std::vector<Wires> make_thread_wires(const Hosts& hosts) {
   std::size_t size = 0;
   for (const auto& ranks : hosts) size += ranks.size();
@@ -183,19 +173,6 @@ std::unique_ptr<Communicator> make_share_communicator(Wires& wires, const Config
   parts.hosts = static_cast<int>(wires.hosts.size());
   parts.sharing = static_cast<int>(shares_of(wires.hosts));
   return comm::make_algorithmic(parts);
-}
-
-std::optional<device::ShareWire> make_share_wire(Wires& wires) {
-  transport::DeviceTransport& whole = *wires.between_devices;
-  if (wires.next_device_tag > whole.last_tag()) {
-    throw BackendError("all " + std::to_string(whole.last_tag()) +
-                       " tags of the network between devices are taken: each bucket of each new plan has one");
-  }
-  const transport::Tag tag = wires.next_device_tag++;  // on every rank
-  const auto ranks = share_ranks(wires.hosts, whole.rank());
-  if (ranks.empty()) return std::nullopt;
-  if (wires.of_share_between_devices == nullptr) wires.of_share_between_devices = transport::make_subset(whole, ranks);
-  return device::ShareWire{wires.of_share_between_devices.get(), &whole, tag};
 }
 
 }  // namespace kolo::runtime

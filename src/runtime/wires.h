@@ -1,16 +1,13 @@
 #pragma once
 // The ways between the ranks of a world, and the communicators over them.
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "base/call_limit.h"
 #include "cluster/bootstrap.h"
-#include "device/route.h"
 #include "kolo/communicator.h"
 #include "kolo/config.h"
 #include "telemetry/counters.h"
-#include "transport/device_transport.h"
 #include "transport/shared_memory.h"
 #include "transport/transport.h"
 
@@ -29,14 +26,10 @@ struct Wires {
   std::unique_ptr<transport::SharedMemory> memory;  // of this host's ranks; null where no host has several
   std::unique_ptr<transport::Transport> transport;  // of all ranks; null in a world of one
   std::unique_ptr<transport::Transport> of_share;   // a part of `transport`, see make_share_communicator()
-  // Of all ranks, for messages in memory of devices, and a part of it as above; null where the network has none.
-  std::unique_ptr<transport::DeviceTransport> between_devices;
-  std::unique_ptr<transport::Transport> of_share_between_devices;
   Hosts hosts;
   int local_cores = 1;  // see Placement
   Way way = Way::memory;
   transport::Tag next_tag = 0;             // of `transport`, not given to anybody yet
-  transport::Tag next_device_tag = 0;      // of `between_devices`
   std::shared_ptr<base::CallLimit> calls;  // of the program's; null: the engine's
 };
 
@@ -48,9 +41,6 @@ struct Wires {
 // memory inside each host. Collective.
 [[nodiscard]] Wires make_process_wires(cluster::Bootstrap& bootstrap, const void* mpi_comm,
                                        telemetry::Counters& counters, const Config& config);
-// Adds `between_devices` where the wires are MPI's, and that takes memory of devices on all ranks. Collective.
-void connect_devices(Wires& wires, cluster::Bootstrap& bootstrap, const void* mpi_comm, telemetry::Counters& counters,
-                     const Config& config);
 // Between threads of this process, by rank.
 [[nodiscard]] std::vector<Wires> make_thread_wires(const Hosts& hosts);
 
@@ -71,8 +61,6 @@ enum class Use { one_by_one, many_at_once };  // how operations are started on i
 // for a rank that is in none, which calls it all the same.
 [[nodiscard]] std::unique_ptr<Communicator> make_share_communicator(Wires& wires, const Config& config,
                                                                     telemetry::Counters& counters);
-// The same for memory of devices. REQUIRES: wires.between_devices.
-[[nodiscard]] std::optional<device::ShareWire> make_share_wire(Wires& wires);
 // How many such groups there are.
 [[nodiscard]] std::size_t shares_of(const Hosts& hosts);
 // The group of `rank`, by host; empty: it is in none.

@@ -22,7 +22,6 @@ constexpr Row kRows[] = {
     {"bytes_copied", &Counters::bytes_copied},
     {"copies", &Counters::copies},
     {"bytes_carried", &Counters::bytes_carried},
-    {"bytes_between_devices", &Counters::bytes_between_devices},
     {"pieces_travelling_max", &Counters::pieces_travelling_max},
     {"coordinator_wakeups", &Counters::coordinator_wakeups},
     {"looks", &Counters::looks},

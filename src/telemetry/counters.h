@@ -35,7 +35,6 @@ struct Counters {
   Counter bytes_copied;          // packing into and unpacking out of buffers
   Counter copies;
   Counter bytes_carried;          // of devices' gradients, through this rank's host memory, one share of each bucket
-  Counter bytes_between_devices;  // the same, by a network that takes memory of devices
   Counter pieces_travelling_max;  // pieces of one share that were on the network at the same time, as a maximum
   Counter coordinator_wakeups;
   Counter looks;        // of those who wait, the coordinator thread among them, for something to do

@@ -9,7 +9,6 @@
 
 #include "cluster/bootstrap.h"
 #include "telemetry/counters.h"
-#include "transport/device_transport.h"
 #include "transport/shared_memory.h"
 #include "transport/transport.h"
 
@@ -39,8 +38,5 @@ struct TcpSettings {
 
 // Over a duplicate of `mpi_comm` (a MPI_Comm*; null: MPI_COMM_WORLD). Throws UsageError in a build without MPI.
 [[nodiscard]] std::unique_ptr<Transport> make_mpi(const void* mpi_comm, telemetry::Counters& counters);
-// The same, for messages in memory of devices. REQUIRES: mpi_takes_device_memory() on all ranks.
-[[nodiscard]] std::unique_ptr<DeviceTransport> make_mpi_for_devices(const void* mpi_comm,
-                                                                    telemetry::Counters& counters);
 
 }  // namespace kolo::transport

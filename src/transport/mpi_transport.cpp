@@ -32,7 +32,6 @@
 #include "cluster/mpi_runtime.h"
 #include "kolo/error.h"
 #include "transport/mpi_pieces.h"
-#include "transport/mpi_tags.h"
 
 namespace kolo::transport {
 namespace {
@@ -44,6 +43,16 @@ constexpr std::chrono::microseconds kShortestNap{20};
 constexpr std::chrono::microseconds kLongestNap{1000};
 constexpr std::size_t kMostSlots = 16;  // of one rank and tag
 constexpr std::chrono::milliseconds kRetraction{100};
+
+// The largest tag that this MPI takes, or Transport does. REQUIRES: a turn is not held.
+Tag last_mpi_tag() {
+  const MpiTurn turn;
+  int found = 0;
+  int* upper_bound = nullptr;
+  check_mpi(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, static_cast<void*>(&upper_bound), &found), "MPI_TAG_UB");
+  constexpr int kEveryMpi = 32767;
+  return found == 0 ? kEveryMpi : static_cast<Tag>(std::clamp(*upper_bound, kEveryMpi, static_cast<int>(kLastTag)));
+}
 
 struct MpiSend {
   std::size_t size = 0;

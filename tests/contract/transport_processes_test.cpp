@@ -8,7 +8,6 @@
 #include "cluster/make.h"
 #include "contract/transport_contract.h"
 #include "transport/make.h"
-#include "transport/mpi_device_memory.h"
 #include "transport/mpi_pieces.h"
 
 namespace kolo {
@@ -292,15 +291,6 @@ TEST(TransportProcesses, BootstrapOverTheUsersCommunicator) {
   }
   MPI_Comm_free(&backwards);
 }
-
-#ifdef OPEN_MPI
-TEST(TransportProcesses, OpenMpiSaysOnEveryRankAlikeWhetherItTakesMemoryOfDevices) {
-  const auto bootstrap = cluster::make_mpi_bootstrap();
-  const auto answer = transport::mpi_takes_device_memory();
-  ASSERT_TRUE(answer.has_value());
-  for (const auto& other : bootstrap->allgather(*answer ? "yes" : "no")) EXPECT_EQ(other, *answer ? "yes" : "no");
-}
-#endif
 
 }  // namespace
 }  // namespace kolo

@@ -5,6 +5,6 @@ if(KOLO_HAVE_NCCL)
   target_sources(multirank.device PRIVATE ${CMAKE_CURRENT_LIST_DIR}/device/nccl_only_test.cpp ${CMAKE_CURRENT_LIST_DIR}/device/death_test.cpp
     ${CMAKE_CURRENT_LIST_DIR}/device/between_calls_test.cpp)
   kolo_test(multirank.device_shares LABELS multirank TIMEOUT 180 LINK kolo_simulated_device SOURCES
-    device/share_failure_test.cpp device/share_mutation_test.cpp device/share_pieces_test.cpp device/share_ring_test.cpp device/share_test.cpp
+    device/share_failure_test.cpp device/share_mutation_test.cpp device/share_pieces_test.cpp device/share_test.cpp
     device/share_values_test.cpp)
 endif()

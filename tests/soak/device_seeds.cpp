@@ -22,7 +22,6 @@ void check_schedule(std::uint32_t seed) {
   for (std::uint_fast32_t rank = 0; rank < ranks; ++rank) {
     options.hosts.push_back(static_cast<int>(rank / ranks_of_a_host));
   }
-  options.network_takes_devices = random() % 2 == 0;
   const unsigned missing = random() % 2 == 0 ? 0 : static_cast<unsigned>(random() % 6);
   DeviceProgram program{.seed = seed, .side_stream = random() % 2 == 0, .missing = missing};
   program.two = random() % 2 == 0;

@@ -1,7 +1,7 @@
 kolo_test(unit.kernels SOURCES kernels/reduce_test.cpp kernels/scale_copy_test.cpp LABELS unit)
 # Device code, run on the host, and compared with the host's own updates.
 kolo_test(unit.kernels.device LABELS unit
-  SOURCES kernels/accumulate_test.cpp kernels/adamw_test.cpp kernels/device_image_test.cpp kernels/device_run_test.cpp kernels/find_nonfinite_test.cpp
+  SOURCES kernels/adamw_test.cpp kernels/device_image_test.cpp kernels/device_run_test.cpp kernels/find_nonfinite_test.cpp
     kernels/images_test.cpp kernels/pack_test.cpp kernels/run_on_host.cpp kernels/scale_test.cpp kernels/sgd_test.cpp kernels/table_layout_test.cpp
     ${kolo_SOURCE_DIR}/src/torch/adamw_update.cpp ${kolo_SOURCE_DIR}/src/torch/sgd_update.cpp)
 set_source_files_properties(kernels/device_image_test.cpp PROPERTIES

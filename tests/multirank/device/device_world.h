@@ -15,7 +15,6 @@
 #include "runtime/context_parts.h"
 #include "support/device/kolo_kernels.h"
 #include "support/device/simulated_library.h"
-#include "support/device/simulated_network.h"
 
 namespace kolo::test {
 
@@ -26,7 +25,6 @@ class DeviceWorld {
     std::uint64_t seed = 1;
     Config config = quick();
     std::map<int, std::string> without_nccl{};  // ranks, and why
-    bool network_takes_devices = false;         // and not the hosts' memory only
     // So many devices before the ranks' are nobody's. All threads begin with the first device, and run() leaves it so.
     int free_devices = 0;
   };
@@ -40,12 +38,7 @@ class DeviceWorld {
     static const char image[] = "stands for device code";
     devices_ = {runtime_, std::make_shared<cuda::KernelImage>(runtime_, image),
                 [this, without = options.without_nccl] { return find_nccl(without); }};
-    runtime::DeviceTransports network;
-    if (options.network_takes_devices) {
-      network = make_simulated_network(device_, static_cast<int>(options.hosts.size()));
-    }
-    contexts_ = runtime::make_local(
-        options.hosts, options.config, [this] { return devices_; }, std::move(network));
+    contexts_ = runtime::make_local(options.hosts, options.config, [this] { return devices_; });
   }
 
   [[nodiscard]] SimulatedDevice& device() noexcept { return device_; }
@@ -87,14 +80,13 @@ class DeviceWorld {
   std::vector<std::unique_ptr<Context>> contexts_;
 };
 
-// How gradients of several hosts go in two steps, and what crosses between hosts by what: NCCL, the hosts' memory in
-// pieces, or a network that takes memory of devices.
-enum class TwoSteps { nccl, staged, ring };
+// How shares of gradients cross between hosts, in two steps: by NCCL, or in pieces through the hosts' memory.
+enum class TwoSteps { nccl, staged };
 inline DeviceWorld::Options in_two_steps(TwoSteps way, const Hosts& hosts, Config config = quick()) {
   config.device_reduction = way == TwoSteps::nccl ? DeviceReduction::hierarchical : DeviceReduction::mixed;
-  return {.hosts = hosts, .config = std::move(config), .network_takes_devices = way == TwoSteps::ring};
+  return {.hosts = hosts, .config = std::move(config)};
 }
-inline constexpr TwoSteps kTwoSteps[] = {TwoSteps::nccl, TwoSteps::staged, TwoSteps::ring};
+inline constexpr TwoSteps kTwoSteps[] = {TwoSteps::nccl, TwoSteps::staged};
 
 // One rank's model: a tensor of gradients for each count, made in `backward` and used in `user`.
 class DeviceModel {

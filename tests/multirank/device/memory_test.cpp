@@ -39,16 +39,15 @@ std::vector<std::tuple<const char*, DeviceWorld::Options>> worlds() {
   auto config = quick();
   config.nccl_registration = false;
   std::vector<std::tuple<const char*, DeviceWorld::Options>> all;
-  const auto add = [&](const char* name, const Hosts& hosts, DeviceReduction reduction, bool ring = false) {
+  const auto add = [&](const char* name, const Hosts& hosts, DeviceReduction reduction) {
     config.device_reduction = reduction;
-    all.emplace_back(name, DeviceWorld::Options{.hosts = hosts, .config = config, .network_takes_devices = ring});
+    all.emplace_back(name, DeviceWorld::Options{.hosts = hosts, .config = config});
   };
   add("hosts", {0, 0}, DeviceReduction::host);
   if (device_reductions().size() == 1) return all;
   add("nccl", {0, 0}, DeviceReduction::nccl);
   add("hierarchical", {0, 0, 1}, DeviceReduction::hierarchical);
   add("staged", {0, 0, 1}, DeviceReduction::mixed);
-  add("ring", {0, 0, 1}, DeviceReduction::mixed, true);
   return all;
 }
 

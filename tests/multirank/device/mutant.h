@@ -9,8 +9,8 @@
 
 namespace kolo::test {
 
-// Who waits for whom, by what their streams are for. The lane is kolo's own, and so are those of copies and sums.
-enum class Role { lane, backward, user, copies_out, copies_in, sums };
+// Who waits for whom, by what their streams are for. The lane is kolo's own, and so are those of copies.
+enum class Role { lane, backward, user, copies_out, copies_in };
 struct Wait {
   Role later;
   Role earlier;

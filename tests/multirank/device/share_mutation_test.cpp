@@ -7,7 +7,6 @@
 
 #include "multirank/device/mutant.h"
 #include "multirank/device/share_table.h"
-#include "multirank/device/sum_table.h"
 #include "multirank/device/trainer.h"
 #include "support/sanitizers.h"
 
@@ -19,7 +18,6 @@ using namespace std::chrono_literals;
 struct Mutated {
   Mutant mutant;
   ShareTable copies;
-  SumTable sums;
   std::optional<Wait> wait;
 };
 
@@ -33,7 +31,6 @@ void train(DeviceWorld& world, Mutated& mutated, Context& context) {
   if (context.rank() == 0) {
     for (auto* const stream : mutated.copies.out_streams()) mutated.mutant.set_role(stream, Role::copies_out);
     for (auto* const stream : mutated.copies.in_streams()) mutated.mutant.set_role(stream, Role::copies_in);
-    for (auto* const stream : mutated.sums.streams()) mutated.mutant.set_role(stream, Role::sums);
     world.device().set_polls_order(false);
     if (mutated.wait) mutated.mutant.leave_out(*mutated.wait);
   }
@@ -53,9 +50,8 @@ Found found_without(std::optional<Wait> wait, TwoSteps way, std::uint64_t seed) 
   config.bucket_bytes = 4096;
   auto options = in_two_steps(way, {0, 0, 1, 1}, config);
   options.seed = seed;
-  DeviceWorld world(options, [&](const cuda::RuntimeApi& real) {
-    return mutated.mutant.over(mutated.sums.over(mutated.copies.over(real)));
-  });
+  DeviceWorld world(options,
+                    [&](const cuda::RuntimeApi& real) { return mutated.mutant.over(mutated.copies.over(real)); });
   world.run([&](Context& context) { train(world, mutated, context); });
   return {world.device().take_violations(), mutated.mutant.left_out()};
 }
@@ -73,14 +69,9 @@ INSTANTIATE_TEST_SUITE_P(WaitsOfCopies, ShareMutation,
                                                           Wait{Role::copies_in, Role::copies_out},
                                                           Wait{Role::lane, Role::copies_in})),
                          [](const auto& one) { return std::to_string(one.index); });
-INSTANTIATE_TEST_SUITE_P(WaitsOfSums, ShareMutation,
-                         testing::Combine(testing::Values(TwoSteps::ring),
-                                          testing::Values(Wait{Role::sums, Role::lane}, Wait{Role::lane, Role::sums})),
-                         [](const auto& one) { return std::to_string(one.index); });
 
 TEST_P(ShareMutation, IsFoundWhateverTheOrder) {
   const auto& [way, wait] = GetParam();
-  if (kThreadSanitized && way == TwoSteps::ring) GTEST_SKIP() << kRacesOnPurpose;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     const Found found = found_without(wait, way, seed);
     EXPECT_GT(found.left_out, 0);

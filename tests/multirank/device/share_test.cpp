@@ -47,8 +47,6 @@ TEST(ShareLine, SaysHowGradientsGo) {
   EXPECT_THAT(
       lines_about_steps(TwoSteps::staged, {0, 0, 1}),
       ElementsAre(AllOf(HasSubstr("1 share of each bucket"), HasSubstr("page-locked memory in pieces of 512 KiB"))));
-  EXPECT_THAT(lines_about_steps(TwoSteps::ring, {0, 1}),
-              ElementsAre(HasSubstr("by a ring over MPI, which takes memory of devices, in segments of 512 KiB")));
   EXPECT_THAT(lines_about_steps(TwoSteps::staged, one_host(2)), ElementsAre());
 }
 

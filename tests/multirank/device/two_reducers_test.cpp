@@ -24,7 +24,6 @@ std::vector<World> worlds() {
   all.push_back({"nccl", {.hosts = one_host(3), .config = quick()}});
   all.push_back({"hierarchical", in_two_steps(TwoSteps::nccl, {0, 0, 1})});
   all.push_back({"staged", in_two_steps(TwoSteps::staged, {0, 1, 1})});
-  all.push_back({"ring", in_two_steps(TwoSteps::ring, {0, 0, 1, 1})});
   return all;
 }
 

@@ -132,14 +132,6 @@ void DeviceCore::host_uses(const Range& range) {
     report(Fault::bad_memory, verb + memory.describe(range) + ", which is not pinned memory");
     return;
   }
-  outside_use(range, verb);
-}
-
-void DeviceCore::network_uses(const Range& range) {
-  outside_use(range, range.access == Access::write ? "the network writes " : "the network reads ");
-}
-
-void DeviceCore::outside_use(const Range& range, const std::string& verb) {
   if (!memory.usable(range, -1, "not a device: " + verb)) return;
   std::vector<std::string> users = memory.in_flight(range, streams.host());
   for (auto& each : streams.queued_on(range)) users.push_back(std::move(each));

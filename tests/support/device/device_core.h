@@ -60,8 +60,6 @@ class DeviceCore {
   cuda::Status wait(std::unique_lock<std::recursive_mutex>& held, const std::vector<Point>& points, const Clock& clock);
   cuda::Status release(void* memory, MemoryKind kind, const char* call);
   void host_uses(const Range& range);
-  void network_uses(const Range& range);
-  void outside_use(const Range& range, const std::string& verb);
   bool drain();
   // Something happened: calls that block look again.
   void moved() {

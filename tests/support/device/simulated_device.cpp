@@ -75,11 +75,6 @@ void SimulatedDevice::host_writes(const void* memory, std::size_t bytes) {
   core_->host_uses({memory, bytes, Access::write});
 }
 
-void SimulatedDevice::network_uses(const Range& range) {
-  const auto held = lock();
-  core_->network_uses(range);
-}
-
 void SimulatedDevice::add_kernel(std::string name, std::size_t argument_bytes, KernelBody body, KernelRanges ranges) {
   const auto held = lock();
   auto& kernel = core_->kernels[name];  // an earlier one of this name stays where it is: handles point to it

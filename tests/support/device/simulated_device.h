@@ -108,8 +108,6 @@ class SimulatedDevice {
   // The host is about to read (write) pinned memory: everything that writes (uses) it must be known to have ended.
   void host_reads(const void* memory, std::size_t bytes);
   void host_writes(const void* memory, std::size_t bytes);
-  // The same of a network's card, for memory of any kind.
-  void network_uses(const Range& range);
 
   void add_kernel(std::string name, std::size_t argument_bytes, KernelBody body, KernelRanges ranges = {});
 

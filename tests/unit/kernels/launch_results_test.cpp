@@ -3,7 +3,6 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/accumulate.h"
 #include "kernels/adamw.h"
 #include "kernels/find_nonfinite.h"
 #include "kernels/images.h"
@@ -45,16 +44,6 @@ TEST_F(LaunchResults, ScaleAverages) {
   scale(image, {data.data(), 0, DType::f32, 1.0 / 3}, stream.view());
   const auto scaled = values_of<float>(data);
   for (std::size_t i = 0; i < kCount; ++i) ASSERT_EQ(scaled[i], values[i] * static_cast<float>(1.0 / 3));
-}
-
-TEST_F(LaunchResults, AccumulateAddsToTheFirst) {
-  const std::vector<float> values = ramp(0.3F), more = ramp(7);
-  const auto sum = on_device(values), addend = on_device(more);
-  accumulate(image, {sum.data(), addend.data(), kCount - 1, DType::f32}, stream.view());
-  const auto added = values_of<float>(sum);
-  for (std::size_t i = 0; i + 1 < kCount; ++i) ASSERT_EQ(added[i], values[i] + more[i]);
-  EXPECT_EQ(added.back(), values.back());
-  EXPECT_EQ(values_of<float>(addend), more);
 }
 
 TEST_F(LaunchResults, AnInfiniteGradientIsFound) {

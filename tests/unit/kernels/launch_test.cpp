@@ -2,7 +2,6 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/accumulate.h"
 #include "kernels/adamw.h"
 #include "kernels/find_nonfinite.h"
 #include "kernels/images.h"
@@ -96,23 +95,6 @@ TEST_F(Launch, NothingIsScaledByNoLaunch) {
   EXPECT_EQ(device.launches("kolo_scale"), 1);
   EXPECT_THROW(scale(image, {data.data(), kCount, DType::i32, 0.5}, stream.view()), UsageError);
   device.drain();
-}
-
-TEST_F(Launch, WhatIsAddedUpIsWatchedOnBothSides) {
-  const auto sum = on_device(ramp(1)), addend = on_device(ramp(2));
-  const Accumulation run{sum.data(), addend.data(), kCount, DType::f32};
-  EXPECT_THROW(accumulate(image, {sum.data(), addend.data(), kCount, DType::i32}, stream.view()), UsageError);
-  accumulate(image, {sum.data(), addend.data(), 0, DType::f32}, stream.view());
-  EXPECT_EQ(device.launches("kolo_accumulate"), 0);
-  cuda::OwnStream other(runtime, 0);
-  for (std::byte* const memory : {sum.data(), addend.data() + 4 * (kCount - 1)}) {
-    accumulate(image, run, stream.view());
-    cuda::fill_zero(*runtime, memory, 4, other.view());
-    device.drain();
-    ASSERT_FALSE(device.take_violations().empty());
-    ASSERT_EQ(runtime->api().stream_synchronize(stream.view().handle), cuda::kSuccess);
-    ASSERT_EQ(runtime->api().stream_synchronize(other.view().handle), cuda::kSuccess);
-  }
 }
 
 TEST_F(Launch, ImagesRefuseWhatTheyDoNotTake) {

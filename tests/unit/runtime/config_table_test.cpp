@@ -13,15 +13,24 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 TEST(ConfigTable, EveryFieldIsSetByItsVariable) {
-  const ParsedConfig parsed = parse_config({{"KOLO_BUCKET_BYTES", "2M"},       {"KOLO_LAST_BUCKET_BYTES", "64KiB"},
-                                            {"KOLO_TIMEOUT", "30s"},           {"KOLO_STALL_WARNING", "0"},
-                                            {"KOLO_MONITOR", "off"},           {"KOLO_MONITOR_TIMEOUT", "100ms"},
-                                            {"KOLO_NETWORK", "mpi"},           {"KOLO_INTERFACE", "10.0.0.0/24"},
-                                            {"KOLO_DEVICE_REDUCTION", "host"}, {"KOLO_CUDA_AWARE_MPI", "off"},
-                                            {"KOLO_SHARED_DEVICE", "on"},      {"KOLO_NCCL_MAX_CTAS", "4"},
-                                            {"KOLO_NCCL_REGISTRATION", "off"}, {"KOLO_STREAM_PRIORITY", "normal"},
-                                            {"KOLO_COORDINATOR", "never"},     {"KOLO_RING_SEGMENT_BYTES", "32K"},
-                                            {"KOLO_IDLE_BUFFER_BYTES", "64M"}, {"KOLO_SPIN_ITERATIONS", "7"},
+  const ParsedConfig parsed = parse_config({{"KOLO_BUCKET_BYTES", "2M"},
+                                            {"KOLO_LAST_BUCKET_BYTES", "64KiB"},
+                                            {"KOLO_TIMEOUT", "30s"},
+                                            {"KOLO_STALL_WARNING", "0"},
+                                            {"KOLO_MONITOR", "off"},
+                                            {"KOLO_MONITOR_TIMEOUT", "100ms"},
+                                            {"KOLO_NETWORK", "mpi"},
+                                            {"KOLO_INTERFACE", "10.0.0.0/24"},
+                                            {"KOLO_TCP_CONGESTION", "reno"},
+                                            {"KOLO_DEVICE_REDUCTION", "host"},
+                                            {"KOLO_SHARED_DEVICE", "on"},
+                                            {"KOLO_NCCL_MAX_CTAS", "4"},
+                                            {"KOLO_NCCL_REGISTRATION", "off"},
+                                            {"KOLO_STREAM_PRIORITY", "normal"},
+                                            {"KOLO_COORDINATOR", "never"},
+                                            {"KOLO_RING_SEGMENT_BYTES", "32K"},
+                                            {"KOLO_IDLE_BUFFER_BYTES", "64M"},
+                                            {"KOLO_SPIN_ITERATIONS", "7"},
                                             {"KOLO_LOG_LEVEL", "debug"}});
   EXPECT_THAT(parsed.warnings, ElementsAre());
   EXPECT_EQ(parsed.config.bucket_bytes, std::size_t{2} << 20);
@@ -35,7 +44,6 @@ TEST(ConfigTable, EveryFieldIsSetByItsVariable) {
   EXPECT_EQ(parsed.config.tcp_congestion, "reno");
   EXPECT_EQ(parsed.config.cost_model, CostModel::measured);
   EXPECT_EQ(parsed.config.device_reduction, DeviceReduction::host);
-  EXPECT_FALSE(parsed.config.cuda_aware_mpi);
   EXPECT_TRUE(parsed.config.shared_device);
   EXPECT_EQ(parsed.config.nccl_max_ctas, 4);
   EXPECT_FALSE(parsed.config.nccl_registration);
@@ -117,7 +125,7 @@ TEST(ConfigTable, ABadValueIsNamedWithWhatIsAllowed) {
                                                   {"KOLO_DEVICE_REDUCTION", "mpi"},
                                                   {"KOLO_NCCL_REGISTRATION", "buffer"},
                                                   {"KOLO_STREAM_PRIORITY", "-5"},
-                                                  {"KOLO_CUDA_AWARE_MPI", "auto"},
+
                                                   {"KOLO_TCP_CONGESTION", "c c"},
 
                                                   {"KOLO_IDLE_BUFFER_BYTES", "-1"}};
