@@ -79,8 +79,7 @@ bool Ring::advance() {
   bool moved = true;
   while (moved && !complete()) {
     moved = post_receives();
-    moved |= take_come();
-    moved |= take_combined();
+    moved |= take_received();
     moved |= post_sends();
     moved |= reap_sends();
   }
@@ -103,36 +102,34 @@ bool Ring::post_receives() {
     if (own.count == 0) continue;
     const std::size_t slot = posted_ % kWindow;
     std::span<std::byte> into(own.data, own.count * element_);
-    if (reduces(step)) into = place().room(slot, into.size());
+    if (reduces(step)) {
+      incoming_[slot].resize(into.size());
+      into = incoming_[slot];
+    }
     receives_[slot] = transport_.receive((transport_.rank() + size_ - 1) % size_, tag_, into);
   }
   return moved;
 }
 
-bool Ring::take_come() {
+bool Ring::take_received() {
   bool moved = false;
-  for (; come_ < posted_; ++come_, moved = true) {
-    const std::size_t slot = come_ % kWindow;
+  for (; received_ < posted_; ++received_, moved = true) {
+    const std::size_t slot = received_ % kWindow;
     if (receives_[slot] == nullptr) continue;
-    const auto [step, index] = item(come_);
+    const auto [step, index] = item(received_);
     const Run own = segment(block_received(step), index);
     if (!has_come(*receives_[slot], own.count * element_, (transport_.rank() + size_ - 1) % size_)) return moved;
     receives_[slot].reset();
-    if (!reduces(step)) continue;
-    const bool last = step + 2 == static_cast<std::size_t>(size_);
-    place().combine(slot, plan_.reduction, own.data, own.count, {last, size_});
+    if (reduces(step)) combine(slot, own, step + 2 == static_cast<std::size_t>(size_));
   }
   return moved;
 }
 
-bool Ring::take_combined() {
-  bool moved = false;
-  for (; received_ < come_; ++received_, moved = true) {
-    const auto [step, index] = item(received_);
-    const bool empty = segment(block_received(step), index).count == 0;
-    if (reduces(step) && !empty && !place().combined(received_ % kWindow)) return moved;
-  }
-  return moved;
+void Ring::combine(std::size_t slot, const Run& own, bool last) {
+  prescale_in_place(plan_.reduction, own.data, own.count);
+  std::byte* const result = own.data;
+  const std::byte* const partials[] = {incoming_[slot].data(), result};
+  collectives::combine(plan_.reduction, partials, {&result, 1}, own.count, {last, size_});
 }
 
 bool Ring::post_sends() {
@@ -142,7 +139,7 @@ bool Ring::post_sends() {
     const auto [step, index] = item(sending_);
     const Run own = segment(block_sent(step), index);
     if (own.count == 0) continue;
-    if (sending_ < segments_ && reduces(step)) place().prescale(plan_.reduction, own.data, own.count);
+    if (sending_ < segments_ && reduces(step)) prescale_in_place(plan_.reduction, own.data, own.count);
     const std::span<const std::byte> data(own.data, own.count * element_);
     sends_[sending_ % kWindow] = transport_.send((transport_.rank() + 1) % size_, tag_, data);
   }
@@ -162,7 +159,6 @@ bool Ring::reap_sends() {
 
 std::vector<Rank> Ring::waiting_for() const {
   std::vector<Rank> neighbours;
-  if (received_ < come_) return neighbours;  // for what computes here
   if (received_ < items_) neighbours.push_back((transport_.rank() + size_ - 1) % size_);
   const Rank right = (transport_.rank() + 1) % size_;
   if (sent_ < sending_ && (neighbours.empty() || neighbours.front() != right)) neighbours.push_back(right);

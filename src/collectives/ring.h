@@ -6,7 +6,6 @@
 
 #include "collectives/machine.h"
 #include "collectives/reduction.h"
-#include "collectives/ring_place.h"
 #include "collectives/scattering.h"
 #include "transport/transport.h"
 
@@ -24,18 +23,17 @@ class Ring {
     std::vector<std::size_t> blocks;  // elements of each rank's block
     Reduction reduction;
     std::size_t segment_bytes = 60 * 1024;
-    RingPlace* place = nullptr;  // borrowed; null: the host
   };
 
   Ring(transport::Transport& transport, transport::Tag tag, Plan plan);
   // Without waiting; true once complete.
   bool advance();
-  // Nothing is on its way, and nothing computed.
+  // Nothing is on its way.
   [[nodiscard]] bool complete() const noexcept { return received_ == items_ && sent_ == items_; }
   [[nodiscard]] std::vector<Rank> waiting_for() const;
 
  private:
-  static constexpr std::size_t kWindow = RingPlace::kSlots;  // segments in flight each way
+  static constexpr std::size_t kWindow = 4;  // segments in flight each way
 
   // Segment `segment` of the block that step `step` moves.
   struct Item {
@@ -54,11 +52,10 @@ class Ring {
   [[nodiscard]] bool reduces(std::size_t step) const { return step + 1 < static_cast<std::size_t>(size_); }
   [[nodiscard]] bool may_receive(std::size_t index) const;
   bool post_receives();
-  bool take_come();
-  bool take_combined();
+  bool take_received();
+  void combine(std::size_t slot, const Run& own, bool last);
   bool post_sends();
   bool reap_sends();
-  [[nodiscard]] RingPlace& place() noexcept { return plan_.place == nullptr ? host_ : *plan_.place; }
 
   transport::Transport& transport_;
   transport::Tag tag_;
@@ -70,13 +67,12 @@ class Ring {
   std::size_t segments_ = 0;        // of the block that has the most
   std::size_t first_step_ = 0;
   std::size_t items_ = 0;
-  std::size_t posted_ = 0;    // receives posted
-  std::size_t come_ = 0;      // receives completed
-  std::size_t received_ = 0;  // and worked in
-  std::size_t sending_ = 0;   // sends posted
-  std::size_t sent_ = 0;      // sends completed
-  HostPlace host_;
-  std::vector<Flight> receives_{kWindow};  // go before the rooms they are received into
+  std::size_t posted_ = 0;                                 // receives posted
+  std::size_t received_ = 0;                               // receives completed, and combined with this rank's part
+  std::size_t sending_ = 0;                                // sends posted
+  std::size_t sent_ = 0;                                   // sends completed
+  std::vector<std::vector<std::byte>> incoming_{kWindow};  // segments that are received to be combined
+  std::vector<Flight> receives_{kWindow};                  // destroyed before the memory that they write to
   std::vector<Flight> sends_{kWindow};
 };
 
