@@ -1,8 +1,12 @@
 #include "cuda/stream.h"
 
+#include <chrono>
+#include <exception>
 #include <string>
+#include <thread>
 #include <utility>
 
+#include "base/deadline.h"
 #include "kolo/error.h"
 
 namespace kolo::cuda {
@@ -116,6 +120,18 @@ OwnStream::~OwnStream() {
 bool OwnStream::idle() const {
   const DeviceGuard guard(*runtime_, device_);
   return passed(*runtime_, runtime_->api().stream_query(handle_), "cudaStreamQuery");
+}
+
+bool comes_to_rest(const OwnStream& stream) noexcept {
+  const base::Deadline deadline(std::chrono::seconds(2));
+  try {
+    while (!stream.idle()) {
+      if (deadline.passed()) return false;
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  } catch (const std::exception&) {
+  }
+  return true;
 }
 
 }  // namespace kolo::cuda

@@ -1,9 +1,11 @@
 #pragma once
-// Order on a device. kolo::Stream is the view that travels through interfaces; here are those who own, and the one verb
-// that orders them: later.wait_for(earlier).
+// Order on a device. kolo::Stream is the view that travels through interfaces; here are its owners, events, and the one
+// function that orders streams: wait_for().
 #include <mutex>
+#include <utility>
 #include <vector>
 
+#include "base/keep_for_good.h"
 #include "cuda/runtime.h"
 #include "kolo/stream.h"
 
@@ -68,7 +70,6 @@ class OwnStream {
   OwnStream& operator=(const OwnStream&) = delete;
 
   [[nodiscard]] Stream view() const noexcept { return {handle_, device_}; }
-  void wait_for(const Event& earlier) { cuda::wait_for(*runtime_, view(), earlier); }
   // Whether everything that was enqueued is done. Throws BackendError.
   [[nodiscard]] bool idle() const;
 
@@ -77,5 +78,15 @@ class OwnStream {
   int device_;
   StreamHandle handle_ = nullptr;
 };
+
+// Waits at most two seconds until the stream is idle or its device has failed, which then uses no memory any more.
+[[nodiscard]] bool comes_to_rest(const OwnStream& stream) noexcept;
+
+// Releases `memory`, which operations in `stream` may still use, once the stream has come to rest. If that takes too
+// long, the memory is kept for good: to free it would wait for the device without a deadline.
+template <class Memory>
+void release_after(const OwnStream& stream, Memory memory) noexcept {
+  if (!comes_to_rest(stream)) base::keep_for_good(std::move(memory));
+}
 
 }  // namespace kolo::cuda

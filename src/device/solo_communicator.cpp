@@ -5,7 +5,6 @@
 
 #include "base/deadline.h"
 #include "cuda/memory.h"
-#include "cuda/release_after.h"
 #include "cuda/stream.h"
 #include "kolo/error.h"
 

@@ -5,6 +5,7 @@
 #include "telemetry/range.h"
 
 namespace kolo::engine {
+
 ShareBucket::ShareBucket(ShareBucketParts parts)
     : BucketOnDevice(*parts.plan, {parts.lane, parts.timeout}, 1),
       agreement_(std::move(parts.communicator), *parts.lane, parts.counters),

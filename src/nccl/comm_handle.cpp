@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <future>
 #include <memory>
 #include <thread>
 #include <utility>
 
 #include "kolo/error.h"
-#include "nccl/bounded_call.h"
 
 namespace kolo::nccl {
 namespace {
@@ -32,6 +32,19 @@ class Patience {
   int looks_ = 0;
   std::chrono::microseconds nap_{10};
 };
+
+// Makes a call that may never return, in a thread of its own, and waits for it at most `limit`. False: the call
+// continues, with what it owns. REQUIRES: it uses nothing else.
+bool returns_within(std::chrono::milliseconds limit, std::function<void()> call) noexcept {
+  try {
+    auto task = std::make_shared<std::packaged_task<void()>>(std::move(call));
+    const std::future<void> done = task->get_future();
+    std::thread([task = std::move(task)] { (*task)(); }).detach();
+    return done.wait_for(limit) == std::future_status::ready;
+  } catch (const std::exception&) {  // no memory, or no thread: nothing has been called
+    return false;
+  }
+}
 
 Result state_of(const NcclApi& api, Comm comm) {
   Result error = Result::success;

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "cuda/memory.h"
-#include "cuda/release_after.h"
 #include "cuda/stream.h"
 
 namespace kolo::nccl {
@@ -12,9 +11,14 @@ namespace kolo::nccl {
 class Scratch {
  public:
   static constexpr std::size_t kBytes = 256;
-  Scratch(const cuda::RuntimePtr& runtime, int device);
-  // Waits shortly for the device to be done with it; what it is not done with is not released.
-  ~Scratch();
+  Scratch(const cuda::RuntimePtr& runtime, int device)
+      : stream_(runtime, device, cuda::Priority::high),
+        memory_(runtime, device, kBytes),
+        pinned_(runtime, device, kBytes) {
+    cuda::fill_zero(*runtime, memory_.data(), kBytes, stream_.view());
+  }
+  // Waits at most two seconds until the device has finished with it; else the memory is never released.
+  ~Scratch() { release_after(std::pair(std::move(memory_), std::move(pinned_))); }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 

@@ -55,7 +55,7 @@ TEST(SimulatedOrder, AnEventThatWasRecordedTooEarly) {
     if (!right) rig.event.record(rig.a.view());
     rig.fill(rig.x, rig.a.view());
     if (right) rig.event.record(rig.a.view());
-    rig.b.wait_for(rig.event);
+    cuda::wait_for(*rig.runtime, rig.b.view(), rig.event);
     rig.copy(rig.y.data(), rig.x.data(), rig.b.view());
   });
 }

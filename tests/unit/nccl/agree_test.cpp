@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "kolo/error.h"
+#include "support/scoped_variable.h"
 #include "support/thread_ranks.h"
 #include "unit/nccl/nccl_end.h"
 
@@ -92,6 +93,18 @@ TEST(Agree, AllRanksThrowTheSame) {
   same_on_all([](NcclParts& parts) { parts.library = parts.rank == 0 ? nullptr : parts.library; }, "no NCCL");
   same_on_all([](NcclParts& parts) { parts.max_ctas = parts.rank; }, "settings of NCCL differ");
   same_on_all([](NcclParts& parts) { parts.registers_buffers = parts.rank == 0; }, "settings of NCCL differ");
+  {
+    const test::ScopedVariable variable("NCCL_ALGO", "allreduce:ring");
+    same_on_all(
+        [](NcclParts& parts) {  // rank 1 says what a process with another value would
+          if (parts.rank != 1) return;
+          parts.exchange = [tell = parts.exchange](std::string mine) {
+            const std::string_view ring = "allreduce:ring";
+            return tell(mine.replace(mine.find(ring), ring.size(), "allreduce:tree"));
+          };
+        },
+        "NCCL_ALGO allreduce:tree");
+  }
   ranks.nccl.fail("unique_id", Result::system_error);
   same_on_all([](NcclParts&) {}, "ncclGetUniqueId: unhandled system error");
   EXPECT_EQ(ranks.nccl.calls("init"), 0);
