@@ -50,7 +50,6 @@ class CommHandle {
   [[nodiscard]] int size() const noexcept { return parts_.size; }
   [[nodiscard]] std::chrono::milliseconds timeout() const noexcept { return parts_.timeout; }
   [[nodiscard]] const NcclApi& api() const noexcept { return parts_.library->api(); }
-  [[nodiscard]] Comm get() const noexcept { return comm_; }  // null once ended
 
   // Makes the calls as one group, and returns when all of it is enqueued. They return the first error of theirs, which
   // ends the communicator. `what` names it in errors.

@@ -55,7 +55,6 @@ struct NcclApi {
   const char* (*error_text)(Result) = nullptr;                                                 // ncclGetErrorString
   const char* (*last_error)(Comm comm) = nullptr;                                              // ncclGetLastError
   Result (*init)(Comm* comm, int ranks, UniqueId id, int rank, CommConfig* config) = nullptr;  // ncclCommInitRankConfig
-  Result (*split)(Comm comm, int color, int key, Comm* made, CommConfig* config) = nullptr;    // ncclCommSplit
   Result (*finalize)(Comm comm) = nullptr;
   Result (*destroy)(Comm comm) = nullptr;
   Result (*abort_comm)(Comm comm) = nullptr;
@@ -73,9 +72,6 @@ struct NcclApi {
                        cuda::StreamHandle stream) = nullptr;
   Result (*reduce_scatter)(const void* in, void* out, std::size_t count, Type type, Op op, Comm comm,
                            cuda::StreamHandle stream) = nullptr;
-  Result (*send)(const void* data, std::size_t count, Type type, int peer, Comm comm,
-                 cuda::StreamHandle stream) = nullptr;
-  Result (*receive)(void* data, std::size_t count, Type type, int peer, Comm comm, cuda::StreamHandle stream) = nullptr;
 
   Result (*allocate)(void** memory, std::size_t bytes) = nullptr;                                  // ncclMemAlloc
   Result (*release)(void* memory) = nullptr;                                                       // ncclMemFree

@@ -9,7 +9,6 @@
   CALL(error_text, ncclGetErrorString)     \
   CALL(last_error, ncclGetLastError)       \
   CALL(init, ncclCommInitRankConfig)       \
-  CALL(split, ncclCommSplit)               \
   CALL(finalize, ncclCommFinalize)         \
   CALL(destroy, ncclCommDestroy)           \
   CALL(abort_comm, ncclCommAbort)          \
@@ -20,9 +19,7 @@
   CALL(broadcast, ncclBroadcast)           \
   CALL(reduce, ncclReduce)                 \
   CALL(all_gather, ncclAllGather)          \
-  CALL(reduce_scatter, ncclReduceScatter)  \
-  CALL(send, ncclSend)                     \
-  CALL(receive, ncclRecv)
+  CALL(reduce_scatter, ncclReduceScatter)
 
 // Those that are new in 2.19, and null before.
 #define KOLO_NCCL_NEWER_CALLS(CALL)       \

@@ -76,7 +76,7 @@ bool World::complete() const {
 // Also what makes time pass: what was grouped gets into its stream when the rank has asked often enough.
 Result NcclCore::state(SimulatedComm& comm) {
   if (comm.error != Result::success) return comm.error;
-  if (comm.world == nullptr || !comm.world->complete()) return Result::in_progress;
+  if (!comm.world->complete()) return Result::in_progress;
   if (comm.polls > 0) {
     --comm.polls;
     return Result::in_progress;
@@ -123,7 +123,6 @@ void NcclCore::check_fit(const Meeting& meeting, int side, World& world) {
 }
 
 Part NcclCore::join(SimulatedComm& comm, NcclCall call) {
-  if (call.kind == CallKind::send || call.kind == CallKind::receive) return join_transfer(comm, call);
   if (call.kind == CallKind::all_reduce) {
     call.algorithm = algorithm_of(comm, call);
     ++launched[*call.algorithm];
@@ -140,31 +139,6 @@ Part NcclCore::join(SimulatedComm& comm, NcclCall call) {
   check_fit(*meeting, comm.rank, world);
   if (comm.error != Result::success) meeting->spoil();
   return {meeting, comm.rank, call};
-}
-
-Part NcclCore::join_transfer(SimulatedComm& comm, const NcclCall& call) {
-  const bool sends = call.kind == CallKind::send;
-  const auto pair = sends ? std::pair{comm.rank, call.root} : std::pair{call.root, comm.rank};
-  const int side = sends ? 0 : 1;
-  auto& open = comm.world->transfers[pair];
-  const auto found = std::find_if(open.begin(), open.end(), [&](const auto& each) { return !each->joined(side); });
-  std::shared_ptr<Meeting> meeting;
-  if (found != open.end()) {
-    meeting = *found;
-    open.erase(found);
-  } else {
-    meeting = std::make_shared<Meeting>(
-        "a transfer from rank " + std::to_string(pair.first) + " to rank " + std::to_string(pair.second), 2);
-    open.push_back(meeting);
-  }
-  meeting->join(side, call);
-  if (meeting->joined(1 - side) &&
-      (meeting->call(1 - side).count != call.count || meeting->call(1 - side).type != call.type)) {
-    report(meeting->name() + ": " + words_of(meeting->call(0)) + " is sent, " + words_of(meeting->call(1)) +
-           " is received");
-    meeting->spoil();
-  }
-  return {meeting, side, call};
 }
 
 // A group is one operation in its stream.
@@ -214,15 +188,7 @@ void NcclCore::launch(SimulatedComm& comm, PendingLaunch group) {
 void NcclCore::abort(SimulatedComm& comm) {
   comm.life = SimulatedComm::Life::aborted;
   comm.pending.clear();
-  if (comm.world != nullptr) {
-    for (const auto& meeting : comm.world->meetings) meeting->leave(comm.rank);
-    for (const auto& [pair, open] : comm.world->transfers) {
-      for (const auto& each : open) {
-        if (pair.first == comm.rank) each->leave(0);
-        if (pair.second == comm.rank) each->leave(1);
-      }
-    }
-  }
+  for (const auto& meeting : comm.world->meetings) meeting->leave(comm.rank);
   device.changed();
 }
 
@@ -238,27 +204,6 @@ Result NcclCore::deregister_buffer(SimulatedComm& comm, void* buffer) {
   if (comm.registered.erase(buffer) == 0) report("deregister_buffer: of memory that is not registered");
   if (comm.life == SimulatedComm::Life::finalizing) report("deregister_buffer: the communicator was finalized before");
   return Result::success;
-}
-
-// Once all ranks have asked for their k'th split: a world for every color, in the order of keys and ranks.
-void NcclCore::complete_splits(World& world) {
-  for (auto& round : world.splits) {
-    if (round.size() != world.ranks.size()) continue;
-    std::map<int, std::vector<std::pair<int, int>>> colors;
-    for (const auto& [rank, request] : round) {
-      if (request.made != nullptr) colors[request.color].push_back({request.key, rank});
-    }
-    for (auto& [color, members] : colors) {
-      std::sort(members.begin(), members.end());
-      const auto made = std::make_shared<World>();
-      made->number = ++world_count;
-      made->ranks.resize(members.size());
-      for (std::size_t i = 0; i < members.size(); ++i) {
-        place(round[members[i].second].made, made, static_cast<int>(i));
-      }
-    }
-    round.clear();
-  }
 }
 
 }  // namespace kolo::test

@@ -1,6 +1,5 @@
 #pragma once
 // What a simulated NCCL consists of. The device's lock guards all of it.
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,7 +13,7 @@
 
 namespace kolo::test {
 
-enum class CallKind : std::uint8_t { all_reduce, broadcast, reduce, all_gather, reduce_scatter, send, receive };
+enum class CallKind : std::uint8_t { all_reduce, broadcast, reduce, all_gather, reduce_scatter };
 [[nodiscard]] std::string_view name_of(CallKind kind);
 
 struct NcclCall {
@@ -24,7 +23,7 @@ struct NcclCall {
   std::size_t count = 0;
   nccl::Type type = nccl::Type::u8;
   nccl::Op op = nccl::Op::sum;
-  int root = 0;  // or the peer of a send or receive
+  int root = 0;
   std::optional<SimulatedAlgorithm> algorithm;
 };
 
@@ -36,8 +35,7 @@ struct Extent {
 [[nodiscard]] Extent extent_of(const NcclCall& call, int rank, int ranks);
 [[nodiscard]] std::string words_of(const NcclCall& call);  // without addresses: equal where ranks agree
 
-// Where calls of several ranks meet: all ranks of a world, or the two of a send and receive. Holds what is known of
-// each side and, once one of them has run, the results of all.
+// A collective of all ranks of a world: what is known of each side and, once one of them has run, the results of all.
 class Meeting {
  public:
   Meeting(std::string name, int sides) : name_(std::move(name)), sides_(static_cast<std::size_t>(sides)) {}
@@ -82,19 +80,11 @@ class Meeting {
 
 struct SimulatedComm;
 
-struct SplitRequest {
-  int color = 0;
-  int key = 0;
-  std::shared_ptr<SimulatedComm> made;
-};
-
 // All ranks of one communicator.
 struct World {
   int number = 0;
   std::vector<std::shared_ptr<SimulatedComm>> ranks;  // null: not there yet
   std::vector<std::shared_ptr<Meeting>> meetings;
-  std::map<std::pair<int, int>, std::deque<std::shared_ptr<Meeting>>> transfers;  // by sender and receiver; open ones
-  std::vector<std::map<int, SplitRequest>> splits;                                // the k'th of each rank
   [[nodiscard]] bool complete() const;
 };
 
@@ -112,7 +102,7 @@ struct PendingLaunch {
 
 struct SimulatedComm {
   enum class Life : std::uint8_t { live, finalizing, destroyed, aborted };
-  std::shared_ptr<World> world;  // null while a split is not complete
+  std::shared_ptr<World> world;
   int rank = -1;
   int wanted_device = -1;
   std::optional<SimulatedAlgorithm> algorithm;  // of all its allreduces; none: by size
@@ -123,7 +113,6 @@ struct SimulatedComm {
   std::vector<PendingLaunch> pending;
   std::size_t launches = 0;
   std::size_t meetings = 0;
-  std::size_t splits = 0;
   std::map<std::size_t, std::vector<Range>> queued;  // what launches that have not run use
   void* token = nullptr;
   std::set<void*> registered;
@@ -145,7 +134,6 @@ class NcclCore {
   nccl::Result submit(SimulatedComm& comm, PendingLaunch launch);
   void abort(SimulatedComm& comm);
   nccl::Result deregister_buffer(SimulatedComm& comm, void* memory);
-  void complete_splits(World& world);
 
   SimulatedDevice& device;
   const NcclOptions options;
@@ -162,7 +150,6 @@ class NcclCore {
  private:
   void launch(SimulatedComm& comm, PendingLaunch launch);
   Part join(SimulatedComm& comm, NcclCall call);
-  Part join_transfer(SimulatedComm& comm, const NcclCall& call);
   void check_fit(const Meeting& meeting, int side, World& world);
 };
 

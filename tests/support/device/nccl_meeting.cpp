@@ -8,8 +8,7 @@
 namespace kolo::test {
 
 std::string_view name_of(CallKind kind) {
-  constexpr std::string_view kNames[] = {"all_reduce",     "broadcast", "reduce", "all_gather",
-                                         "reduce_scatter", "send",      "receive"};
+  constexpr std::string_view kNames[] = {"all_reduce", "broadcast", "reduce", "all_gather", "reduce_scatter"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -28,10 +27,6 @@ Extent extent_of(const NcclCall& call, int rank, int ranks) {
       return {bytes, all};
     case CallKind::reduce_scatter:
       return {all, bytes};
-    case CallKind::send:
-      return {bytes, 0};
-    case CallKind::receive:
-      return {0, bytes};
   }
   return {};
 }

@@ -16,7 +16,7 @@ SimulatedNccl::~SimulatedNccl() {
   const auto held = core_->device.lock();
   for (const auto& each : core_->comms) {
     if (!each->ended()) ADD_FAILURE() << "simulated NCCL: a communicator of rank " << each->rank << " was never ended";
-    if (each->world != nullptr) each->world->ranks.clear();  // they hold each other
+    each->world->ranks.clear();  // they hold each other
   }
   EXPECT_EQ(core_->memory.size(), lost_) << "simulated NCCL: buffers that were not released";
 }

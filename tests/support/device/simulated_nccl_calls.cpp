@@ -117,20 +117,6 @@ Result init(Comm* comm, int ranks, nccl::UniqueId id, int rank, nccl::CommConfig
   });
 }
 
-Result split(Comm comm, int color, int key, Comm* made, nccl::CommConfig*) {
-  *made = nullptr;
-  return on("split", comm, [&](NcclCore& core, SimulatedComm& parent) {
-    World& world = *parent.world;
-    const std::size_t round = parent.splits++;
-    if (world.splits.size() <= round) world.splits.resize(round + 1);
-    SplitRequest request{color, key, color < 0 ? nullptr : core.add_comm()};
-    *made = request.made.get();
-    world.splits[round][parent.rank] = std::move(request);
-    core.complete_splits(world);
-    return Result::in_progress;
-  });
-}
-
 Result finalize(Comm comm) {
   return on("finalize", comm, [](NcclCore& core, SimulatedComm& found) {
     if (found.life != SimulatedComm::Life::live) core.report("finalize: a second time");
@@ -214,18 +200,6 @@ Result reduce_scatter(const void* in, void* out, std::size_t count, Type type, O
   return collective("reduce_scatter", comm, added, stream);
 }
 
-Result send(const void* data, std::size_t count, Type type, int peer, Comm comm, cuda::StreamHandle stream) {
-  NcclCall added = describe(CallKind::send, data, nullptr, count, type);
-  added.root = peer;
-  return collective("send", comm, added, stream);
-}
-
-Result receive(void* data, std::size_t count, Type type, int peer, Comm comm, cuda::StreamHandle stream) {
-  NcclCall added = describe(CallKind::receive, nullptr, data, count, type);
-  added.root = peer;
-  return collective("receive", comm, added, stream);
-}
-
 Result allocate(void** memory, std::size_t bytes) {
   return call("allocate", [&](NcclCore& core) {
     if (core.device.api().allocate(memory, bytes) != cuda::kSuccess) return Result::unhandled_cuda_error;
@@ -300,7 +274,6 @@ nccl::NcclApi simulated_nccl_api() {
           .error_text = error_text,
           .last_error = last_error,
           .init = init,
-          .split = split,
           .finalize = finalize,
           .destroy = destroy,
           .abort_comm = abort,
@@ -312,8 +285,6 @@ nccl::NcclApi simulated_nccl_api() {
           .reduce = reduce,
           .all_gather = all_gather,
           .reduce_scatter = reduce_scatter,
-          .send = send,
-          .receive = receive,
           .allocate = allocate,
           .release = release,
           .register_buffer = register_buffer,

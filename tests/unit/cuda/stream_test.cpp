@@ -60,7 +60,7 @@ TEST_F(Streams, WaitForOrdersAcrossStreamsAndDevices) {
 
 TEST_F(Streams, MisuseIsFoundBeforeTheDeviceIsAsked) {
   Event event(runtime_, 0);
-  EXPECT_THROW(late_.wait_for(event), UsageError);
+  EXPECT_THROW(wait_for(*runtime_, late_.view(), event), UsageError);
   EXPECT_THROW(event.record(far_.view()), UsageError);
   EXPECT_TRUE(device_.violations().empty());
   EXPECT_EQ(device_.calls("stream_wait_event") + device_.calls("event_record"), 0);

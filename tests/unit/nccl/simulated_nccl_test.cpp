@@ -99,42 +99,6 @@ TEST_F(SimulatedNcclTest, ReducesWhenAllHaveCome) {
   EXPECT_EQ(values(1), std::vector<std::int32_t>(16, 3));
 }
 
-TEST_F(SimulatedNcclTest, SendsAndReceivesInOneGroup) {
-  for (int rank = 0; rank < 2; ++rank) {
-    on_device(rank);
-    ASSERT_EQ(api_.group_start(), Result::success);
-    EXPECT_EQ(api_.send(memory(rank), 4, Type::i32, 1 - rank, comms_[rank], stream(rank)), Result::success);
-    EXPECT_EQ(api_.receive(memory(rank) + 32, 4, Type::i32, 1 - rank, comms_[rank], stream(rank)), Result::success);
-    EXPECT_EQ(api_.group_end(), Result::in_progress);
-    settle(comms_[rank]);
-  }
-  EXPECT_TRUE(device_.drain());
-  EXPECT_EQ(values(0)[8], 2);
-  EXPECT_EQ(values(1)[11], 1);
-  EXPECT_EQ(values(1)[12], 2);
-}
-
-TEST_F(SimulatedNcclTest, SplitsByColorAndKey) {
-  CommConfig config;
-  Comm made[2]{};
-  for (int rank = 0; rank < 2; ++rank)
-    EXPECT_EQ(api_.split(comms_[rank], 5, -rank, &made[rank], &config), Result::in_progress);
-  for (int rank = 0; rank < 2; ++rank) {
-    EXPECT_EQ(settle(made[rank]), Result::success);
-    on_device(rank);
-    // Rank 1 has the lower key, so it is root 0 of the new one.
-    EXPECT_EQ(api_.broadcast(memory(rank), memory(rank), 64, Type::u8, 0, made[rank], stream(rank)),
-              Result::in_progress);
-    settle(made[rank]);
-  }
-  EXPECT_TRUE(device_.drain());
-  EXPECT_EQ(values(0)[0], 2);
-  for (const Comm comm : made) EXPECT_EQ(api_.abort_comm(comm), Result::success);
-  Comm none = comms_[0];
-  EXPECT_EQ(api_.split(comms_[0], -1, 0, &none, &config), Result::in_progress);
-  EXPECT_EQ(none, nullptr);
-}
-
 TEST_F(SimulatedNcclTest, FindsDifferentCountsAndTypes) {
   for (const auto& [count, type] : {std::pair{std::size_t{8}, Type::i32}, std::pair{std::size_t{16}, Type::f32}}) {
     (void)all_reduce(0);
