@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""Files that a reader can take in: headers up to 250 lines, sources up to 500, functions up to 60, lines up to 120 columns."""
+"""Files, functions and a project that a reader can take in: the limits of budgets.json. A limit may be raised: then its
+reason, one sentence beside it, says why."""
+import json
 import re
 import sys
 
 from common import main, without_comments
 
-HEADER, SOURCE, FUNCTION, COLUMNS = 250, 500, 60, 120
+LIMITS = "tests/repo/budgets.json"
+TRAINER = "examples/imagenet_resnet50"
+GLOSSARY = "docs/glossary.md"
 
 
 def without_literals(line):
@@ -13,8 +17,8 @@ def without_literals(line):
     return re.sub(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])\'', '""', line)
 
 
-def long_functions(text):
-    """(first line, length) of blocks that are neither namespace nor type and longer than FUNCTION lines. Only the outermost."""
+def long_functions(text, limit):
+    """(first line, length) of blocks that are neither namespace nor type and longer than `limit`. Only the outermost."""
     blocks, head = [], ""
     for number, line in enumerate(without_comments(text).splitlines(), 1):
         line = without_literals(line)
@@ -28,7 +32,7 @@ def long_functions(text):
             elif character == "}":
                 if blocks:
                     start, outer = blocks.pop()
-                    if not outer and all(kind for _, kind in blocks) and number - start + 1 > FUNCTION:
+                    if not outer and all(kind for _, kind in blocks) and number - start + 1 > limit:
                         yield start, number - start + 1
                 head = ""
             elif character == ";":
@@ -38,32 +42,83 @@ def long_functions(text):
         head += " "
 
 
-def check(project):
+def terms(text):
+    """How many rows the tables of a page have, without their heads."""
+    rows = len(re.findall(r"^\|", text, re.M))
+    return rows - 2 * len(re.findall(r"^\|[ :|-]+\|$", text, re.M))
+
+
+def count(project):
+    """What the whole project has of each."""
+    yield "lines of src", sum(len(project.text(path).splitlines()) for path in project.code("src"))
+    yield "user headers", len([path for path in project.code("include") if re.fullmatch(r"include/kolo/(torch/)?\w+\.h", path)])
+    yield "trainer files", len(project.files(TRAINER))
+    yield "glossary terms", terms(project.text(GLOSSARY)) if project.has(GLOSSARY) else 0
+
+
+def read_limits(text):
+    """(limits by name, names without a limit or without a reason)."""
+    table = json.loads(text)
+    bad = [name for name, entry in table.items()
+           if not isinstance(entry.get("limit"), int) or not re.search(r"\w \w.*\.$", entry.get("reason", ""))]
+    return {name: entry.get("limit") for name, entry in table.items()}, bad
+
+
+def check_files(project, limits):
     for path in project.code("include", "src", "kernels", "tools", "examples", "bench", "tests"):
         text = project.text(path)
         lines = text.splitlines()
-        budget = HEADER if path.endswith(".h") else SOURCE
-        if len(lines) > budget:
-            yield f"{path}: {len(lines)} lines, the budget is {budget}"
+        limit = limits["lines of a header" if path.endswith(".h") else "lines of a source"]
+        if len(lines) > limit:
+            yield f"{path}: {len(lines)} lines, the limit is {limit}"
         for number, line in enumerate(lines, 1):
-            if len(line) > COLUMNS:
-                yield f"{path}:{number}: {len(line)} columns, the budget is {COLUMNS}"
+            if len(line) > limits["columns"]:
+                yield f"{path}:{number}: {len(line)} columns, the limit is {limits['columns']}"
         if not path.startswith("tests/"):
-            for number, length in long_functions(text):
-                yield f"{path}:{number}: a function of {length} lines, the budget is {FUNCTION}"
+            for number, length in long_functions(text, limits["lines of a function"]):
+                yield f"{path}:{number}: a function of {length} lines, the limit is {limits['lines of a function']}"
+
+
+def check(project):
+    limits, bad = read_limits(project.text(LIMITS))
+    if bad:
+        yield f"{LIMITS}: a limit and a reason of one sentence are needed: {', '.join(bad)}"
+        return
+    yield from check_files(project, limits)
+    for name, number in count(project):
+        if number > limits[name]:
+            yield f"{number} {name}, the limit in {LIMITS} is {limits[name]}"
+    if project.has(GLOSSARY) and terms(project.text(GLOSSARY)) < 1:
+        yield f"{GLOSSARY}: has no table, and so no term is counted"
 
 
 LONG = "void f() {\n" + "  g();\n" * 70 + "}\n"
+BUDGETS = {
+    LIMITS: json.dumps({name: {"limit": limit, "reason": "Because of this."} for name, limit in {
+        "lines of a header": 250, "lines of a source": 500, "lines of a function": 60, "columns": 120, "lines of src": 510,
+        "user headers": 2, "trainer files": 1, "glossary terms": 1}.items()})
+}
+TABLE = "# Glossary\n\n| term | what it is |\n|---|---|\n| rank | a process |\n"
 BAD = [
-    ({"src/base/a.h": "\n" * 251}, "251 lines"),
-    ({"src/base/a.cpp": "\n" * 501}, "501 lines"),
-    ({"src/base/a.cpp": "//" + "x" * 119 + "\n"}, "121 columns"),
-    ({"src/base/a.cpp": "namespace kolo {\n" + LONG + "}\n"}, "src/base/a.cpp:2: a function of 72 lines"),
-    ({"src/base/a.cpp": "class A {\n" + LONG + "};\n"}, "a function of 72 lines"),
+    ({**BUDGETS, "src/base/a.h": "\n" * 251}, "251 lines"),
+    ({**BUDGETS, "src/base/a.cpp": "\n" * 501}, "501 lines"),
+    ({**BUDGETS, "src/base/a.cpp": "//" + "x" * 119 + "\n"}, "121 columns"),
+    ({**BUDGETS, "src/base/a.cpp": "namespace kolo {\n" + LONG + "}\n"}, "src/base/a.cpp:2: a function of 72 lines"),
+    ({**BUDGETS, "src/base/a.cpp": "class A {\n" + LONG + "};\n"}, "a function of 72 lines"),
+    ({**BUDGETS, "src/base/a.cpp": "\n" * 300, "src/base/b.cu": "\n" * 211}, "511 lines of src, the limit in"),
+    ({**BUDGETS, **{f"include/kolo/{name}.h": "" for name in ("a", "b", "torch/c")}}, "3 user headers"),
+    ({**BUDGETS, **{f"{TRAINER}/{name}": "" for name in ("a.cpp", "demo.sh")}}, "2 trainer files"),
+    ({**BUDGETS, GLOSSARY: TABLE + "| host | a machine |\n"}, "2 glossary terms"),
+    ({**BUDGETS, GLOSSARY: "rank: a process\n"}, "no term is counted"),
+    ({LIMITS: '{"columns": {"limit": 121, "reason": ""}}'}, "a reason of one sentence are needed: columns"),
 ]
 GOOD = {
+    **BUDGETS,
     "src/base/a.h": "// head\n" * 250,
     "src/base/a.cpp": "namespace kolo {\nstruct A {\n" + "  int a; // { \n" * 100 + "};\nvoid f() { g('{', \"{\"); }\n}\n",
+    **{f"include/kolo/{name}.h": "" for name in ("a", "torch/b", "data/c", "spi/d")},
+    f"{TRAINER}/a.cpp": "",
+    GLOSSARY: TABLE,
 }
 if __name__ == "__main__":
     sys.exit(main(check, BAD, GOOD))
