@@ -9,6 +9,7 @@
 
 #include "commands.h"
 #include "run_shim.h"
+#include "version.h"
 
 namespace {
 
@@ -53,7 +54,7 @@ int main(int argc, char** argv) {
   }
   int status = 0;
   CLI::App app("kolo: synchronous data-parallel training for LibTorch programs", "kolo");
-  app.set_version_flag("--version", "kolo " KOLO_VERSION);
+  app.set_version_flag("--version", kolo::tools::version_text);
   app.require_subcommand(1);
   app.failure_message(explain);
   kolo::tools::add_config_command(app);
