@@ -5,10 +5,14 @@
 //
 // Nobody makes a system call while both sides are awake. A rank that waits says `sleeping`, looks once more, and sleeps
 // on its bell; whoever writes to it, or makes room that it waits for, rings when it sees `sleeping`.
+#include <linux/futex.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <bit>
+#include <climits>
+#include <ctime>
 #include <type_traits>
 #include <utility>
 
@@ -16,7 +20,6 @@
 #include "cluster/mpi_exit.h"
 #include "cluster/peer_process.h"
 #include "kolo/error.h"
-#include "transport/futex.h"
 #include "transport/make.h"
 #include "transport/shm_peer.h"
 
@@ -67,6 +70,20 @@ class Layout {
   std::span<const std::span<std::byte>> slots_;
   std::size_t ring_;
 };
+
+// Neither call is the PRIVATE form, which is keyed by address: each process has the word at another address.
+//
+// Sleeps while `word` is `expected`, for at most `limit`; may return early.
+void futex_wait(std::uint32_t& word, std::uint32_t expected, std::chrono::nanoseconds limit) noexcept {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit);
+  timespec time{};
+  time.tv_sec = static_cast<std::time_t>(seconds.count());
+  time.tv_nsec = static_cast<long>((limit - seconds).count());
+  syscall(SYS_futex, &word, FUTEX_WAIT, expected, &time, nullptr, 0);
+}
+
+// Wakes all threads that sleep on `word`.
+void futex_wake(std::uint32_t& word) noexcept { syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }
 
 void ring_bell(Control& control) noexcept {
   std::atomic_ref(control.bell).fetch_add(1);
