@@ -10,7 +10,6 @@
 #include "kolo/baseline.h"
 #include "kolo/context.h"
 #include "kolo/error.h"
-#include "perf_json.h"
 #include "perf_measure.h"
 #include "perf_options.h"
 

@@ -2,8 +2,9 @@
 
 #include <CLI/CLI.hpp>
 
-namespace kolo::tools {
+#include "kolo/error.h"
 
+namespace kolo::tools {
 namespace {
 
 // What reads sizes takes a negative one for one that is very large.
@@ -37,6 +38,15 @@ void add_buffer_option(CLI::App& command, std::string& buffer) {
 
 void add_json_option(CLI::App& command, std::string& file) {
   command.add_option("--json", file, "for JSON lines, written by rank 0")->option_text("FILE");
+}
+
+std::ofstream open_json(Context& context, const std::string& path) {
+  std::ofstream file;
+  if (path.empty()) return file;
+  if (context.rank() == 0) file.open(path);
+  if (total(context.communicator(), file ? 0 : 1, context.config().timeout) != 0)
+    throw UsageError("--json: cannot write " + path);
+  return file;
 }
 
 }  // namespace kolo::tools

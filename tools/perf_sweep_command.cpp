@@ -11,7 +11,6 @@
 #include "commands.h"
 #include "kolo/context.h"
 #include "kolo/error.h"
-#include "perf_json.h"
 #include "perf_measure.h"
 #include "perf_options.h"
 
