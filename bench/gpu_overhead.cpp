@@ -9,13 +9,11 @@
 #include <cstdlib>
 #include <optional>
 
-#include "compute.h"
-#include "evaluate.h"
 #include "gpu_profile.h"
 #include "kolo/torch/torch.h"
-#include "optimizer.h"
-#include "process.h"
-#include "resnet.h"
+#include "model.h"
+#include "options.h"
+#include "ranks.h"
 
 namespace kolo::bench {
 namespace {

@@ -5,10 +5,8 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
-#include "compute.h"
-#include "evaluate.h"
 #include "kolo/torch/torch.h"
-#include "resnet.h"
+#include "model.h"
 #include "training/equivalence.h"
 
 namespace imagenet {

@@ -1,4 +1,4 @@
-// What ranks train on: the same data sets, each image once, and what they say to each other about it.
+// The images of the ranks: equal data sets, each image once, and the collectives that compare them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,12 +6,12 @@
 #include <functional>
 #include <set>
 
-#include "batch_source.h"
-#include "file_report.h"
+#include "data.h"
 #include "kolo/distributed_sampler.h"
 #include "kolo/error.h"
 #include "kolo/images.h"
 #include "ranks.h"
+#include "report.h"
 #include "support/local_ranks.h"
 #include "support/temporary_folder.h"
 
@@ -197,9 +197,11 @@ TEST(CheckBroken, LimitIsOnePercentOfTheFilesButAtLeastTen) {
 TEST(CheckBroken, FilesOfAllRanksCountOnce) {
   const auto errors_with = [](std::int64_t max_broken) {
     return errors_of(3, [&](kolo::Context& context) {
-      kolo::data::EpochFiles files{20, {}};
-      for (const int i : {context.rank(), context.rank() + 1}) files.broken.push_back({std::to_string(i), "is empty"});
-      check_broken(context, {{"train", files}, {"val", {1, {}}}}, 2, max_broken);
+      kolo::data::EpochFiles files{21, {}};
+      for (const int i : {context.rank(), context.rank() + 1}) {
+        files.broken.push_back({"train/" + std::to_string(i), "is empty"});
+      }
+      check_broken(context, files, 2, max_broken);
     });
   };
   EXPECT_THAT(errors_with(4), testing::Each("none"));

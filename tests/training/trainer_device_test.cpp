@@ -1,21 +1,20 @@
-// What of the trainer meets a device, on a simulated one: a missing wait or a use of memory that is somebody else's
-// already is found whatever the schedule is.
+// The trainer's use of a device, on a simulated one, which finds each missing wait and each use of memory after its
+// release, in all schedules.
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
+#include <torch/optim/sgd.h>
 
 #include <atomic>
 
-#include "compute.h"
-#include "device_source.h"
+#include "checkpoints.h"
+#include "data.h"
 #include "kolo/torch/fused_sgd.h"
 #include "kolo/torch/grad_scaler.h"
-#include "optimizer.h"
-#include "snapshot.h"
+#include "model.h"
 #include "support/device/simulated_device.h"
 #include "support/temporary_folder.h"
 #include "support/torch_device/torch_device.h"
-#include "totals.h"
 
 namespace imagenet {
 namespace {
@@ -27,7 +26,7 @@ using kolo::test::TorchDevice;
 
 constexpr std::int64_t kBatches = 6;
 
-// Bytes that tell the epoch, the batch and the place, in two buffers that are used in turns, as a loader does it.
+// Bytes that depend on the epoch, the batch and the place, in two buffers that are reused like a loader's.
 class FewBatches : public BatchSource {
  public:
   [[nodiscard]] int classes() const override { return 9; }
@@ -57,7 +56,7 @@ class FewBatches : public BatchSource {
 };
 
 // Stands in for the normalisation, which has tests of its own.
-Normalise halved(at::MemoryFormat format) {
+Normalize halved(at::MemoryFormat format) {
   return [format](const at::Tensor& bytes) { return bytes.to(at::kFloat).div_(2).contiguous(format); };
 }
 
@@ -72,8 +71,7 @@ struct World {
   const c10::Device place = TorchDevice::at(0);
 };
 
-// An operation that keeps the stream of the computation busy until it is let go: whoever waits for it meanwhile is
-// lost.
+// Keeps the compute stream busy during its lifetime: a wait for the stream would never end.
 class BusyDevice {
  public:
   explicit BusyDevice(SimulatedDevice& device) : device_(device) {
@@ -106,13 +104,14 @@ Seen compute_on(BatchSource& source, std::int64_t epoch, std::int64_t first) {
   return seen;
 }
 
-TEST(DeviceSource, BatchesArriveWholeAndNobodyWaits) {
+TEST(DeviceSource, BatchesAreCompleteAndTheHostDoesNotWait) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     World world(seed);
-    DeviceSource source(std::make_unique<FewBatches>(), world.place, halved(at::MemoryFormat::ChannelsLast));
+    const auto source =
+        make_device_source(std::make_unique<FewBatches>(), world.place, halved(at::MemoryFormat::ChannelsLast));
     for (const auto& [epoch, first] : {std::pair<std::int64_t, std::int64_t>{0, 0}, {1, 4}}) {
       BusyDevice busy(world.device);
-      const Seen seen = compute_on(source, epoch, first);
+      const Seen seen = compute_on(*source, epoch, first);
       busy.finish();
       ASSERT_EQ(seen.images.size(), static_cast<std::size_t>(kBatches - first));
       for (std::size_t i = 0; i < seen.images.size(); ++i) {
@@ -127,32 +126,34 @@ TEST(DeviceSource, BatchesArriveWholeAndNobodyWaits) {
 }
 
 // The memory of a batch goes back to the stream of the copies: without a record of its use the next copy takes it.
-TEST(DeviceSource, RecordsWhichStreamUsesABatch) {
+TEST(DeviceSource, UseOfABatchIsRecordedForItsMemory) {
   std::size_t found = 0;
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     World world(seed);
     world.torch.ignore_records();
-    DeviceSource source(std::make_unique<FewBatches>(), world.place, halved(at::MemoryFormat::ChannelsLast));
-    (void)compute_on(source, 0, 0);
+    const auto source =
+        make_device_source(std::make_unique<FewBatches>(), world.place, halved(at::MemoryFormat::ChannelsLast));
+    (void)compute_on(*source, 0, 0);
     world.device.drain();
     found += world.device.take_violations().size();
   }
   EXPECT_GT(found, 0U);
 }
 
-TEST(DeviceSource, AnEpochThatIsLeftEarlyLeavesNothingBehind) {
+TEST(DeviceSource, BeginAfterAnUnfinishedEpochDropsItsBatches) {
   World world(3);
-  DeviceSource source(std::make_unique<FewBatches>(), world.place, halved(at::MemoryFormat::Contiguous));
-  source.begin(0, 0, 0);
+  const auto source =
+      make_device_source(std::make_unique<FewBatches>(), world.place, halved(at::MemoryFormat::Contiguous));
+  source->begin(0, 0, 0);
   Batch batch;
-  ASSERT_TRUE(source.next(batch));
-  const Seen seen = compute_on(source, 2, 5);
+  ASSERT_TRUE(source->next(batch));
+  const Seen seen = compute_on(*source, 2, 5);
   ASSERT_EQ(seen.images.size(), 1U);
   EXPECT_TRUE(seen.images[0].cpu().equal(expected_images(2, 5)));
   EXPECT_TRUE(seen.images[0].cpu().is_contiguous());
 }
 
-TEST(Totals, StayOnTheDeviceUntilTheyAreRead) {
+TEST(Totals, AddDoesNotWaitForTheDevice) {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     World world(seed);
     Totals totals(world.place, 2), on_host(at::kCPU, 2);
@@ -171,7 +172,7 @@ TEST(Totals, StayOnTheDeviceUntilTheyAreRead) {
   }
 }
 
-TEST(GradScalerOnADevice, WaitsOnceAndStepsLikeTheHost) {
+TEST(GradScalerOnADevice, StepsLikeTheHost) {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     World world(seed);
     const at::Tensor weight = at::ones({3}).to(world.place).set_requires_grad(true);
@@ -202,7 +203,12 @@ struct Model : torch::nn::Module {
   }
 };
 
-// Numbers that tell the tensor, the place in it and the run.
+at::Tensor momentum_of(torch::optim::Optimizer& optimizer, const at::Tensor& parameter) {
+  return static_cast<torch::optim::SGDParamState&>(*optimizer.state().at(parameter.unsafeGetTensorImpl()))
+      .momentum_buffer();
+}
+
+// Numbers that depend on the tensor, the place in it and the run.
 struct Training {
   Training(const Options& options, const c10::Device& place, double first)
       : model(place), optimizer(make_optimizer(options, model)) {
@@ -213,8 +219,9 @@ struct Training {
     };
     for (const auto& [name, tensor] : state_of(model)) tensor.detach().copy_(numbers(tensor));
     for (const auto& parameter : model.parameters()) {
-      const at::Tensor momentum = at::empty_like(parameter);
-      set_momentum(*optimizer, parameter, momentum.copy_(numbers(parameter)));
+      auto momentum = std::make_unique<torch::optim::SGDParamState>();
+      momentum->momentum_buffer(at::empty_like(parameter).copy_(numbers(parameter)));
+      optimizer->state()[parameter.unsafeGetTensorImpl()] = std::move(momentum);
     }
   }
   Model model;
@@ -233,7 +240,7 @@ void expect_equal(const Training& one, const Training& other) {
   }
 }
 
-TEST(Checkpoint, GoesFromTheHostToADeviceAndBack) {
+TEST(Checkpoint, OfTheHostAndOfADeviceLoadOnBoth) {
   World world(5);
   const TemporaryFolder folder;
   Options options;
@@ -245,13 +252,14 @@ TEST(Checkpoint, GoesFromTheHostToADeviceAndBack) {
   double value = 0;
   for (const auto& from : places) {
     for (const auto& to : places) {
-      const Training written(options, from, value += 1e6);
+      Training written(options, from, value += 1e6);
       Position position;
       position.step = static_cast<std::int64_t>(value);
       position.scaler = kolo::GradScaler::State{1.0 / 3, 77};
-      save_snapshot(*context, directory.get(), options, {}, position, written.model, *written.optimizer);
+      const kolo::checkpoint::Metadata none;
+      save_checkpoint(*context, directory.get(), {options, none, written.model, *written.optimizer}, position);
       Training read(options, to, -1);
-      const Position found = load_snapshot(*context, options, {}, read.model, *read.optimizer);
+      const Position found = load_checkpoint(*context, {options, none, read.model, *read.optimizer});
       expect_equal(read, written);
       EXPECT_EQ(read.model.parameters()[0].device(), to);
       EXPECT_TRUE(read.model.parameters()[0].is_contiguous(at::MemoryFormat::ChannelsLast));

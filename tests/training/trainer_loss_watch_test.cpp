@@ -1,5 +1,3 @@
-#include "loss_watch.h"
-
 #include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 
@@ -8,7 +6,8 @@
 #include <thread>
 #include <vector>
 
-#include "resnet.h"
+#include "model.h"
+#include "report.h"
 
 namespace imagenet {
 namespace {

@@ -10,8 +10,7 @@
 #include <set>
 
 #include "kolo/error.h"
-#include "resnet.h"
-#include "snapshot.h"
+#include "model.h"
 
 namespace imagenet {
 namespace {

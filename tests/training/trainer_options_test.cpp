@@ -39,8 +39,8 @@ TEST(TrainerOptions, DefaultsAreTheClassicRecipe) {
   EXPECT_EQ(o.milestones, (std::vector<double>{30, 60, 80}));
   EXPECT_TRUE(o.sync);
   EXPECT_TRUE(o.channels_last);
-  EXPECT_EQ(o.shared_gradients, Choice::where_possible);
-  EXPECT_EQ(o.overlap_update, Choice::where_possible);
+  EXPECT_EQ(o.shared_gradients, Choice::automatic);
+  EXPECT_EQ(o.overlap_update, Choice::automatic);
   EXPECT_EQ(o.optimizer, OptimizerKind::fused);
   EXPECT_EQ(o.device, DeviceKind::cpu);
   EXPECT_EQ(o.amp, Amp::off);

@@ -7,7 +7,6 @@
 #include <sstream>
 #include <vector>
 
-#include "json_lines.h"
 #include "kolo/checkpoint.h"
 #include "kolo/error.h"
 #include "report.h"

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "batch_source.h"
+#include "data.h"
 #include "multirank/torch_device/trainee.h"
 
 namespace imagenet {
