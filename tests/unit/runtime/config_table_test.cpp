@@ -42,7 +42,6 @@ TEST(ConfigTable, EveryFieldIsSetByItsVariable) {
   EXPECT_EQ(parsed.config.network, Network::mpi);
   EXPECT_EQ(parsed.config.interface, "10.0.0.0/24");
   EXPECT_EQ(parsed.config.tcp_congestion, "reno");
-  EXPECT_EQ(parsed.config.cost_model, CostModel::measured);
   EXPECT_EQ(parsed.config.device_reduction, DeviceReduction::host);
   EXPECT_TRUE(parsed.config.shared_device);
   EXPECT_EQ(parsed.config.nccl_max_ctas, 4);
