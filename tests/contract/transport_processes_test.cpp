@@ -59,62 +59,6 @@ TEST(TransportProcesses, MpiInPieces) {
   for (const auto& a_case : test::transport_cases()) run_on_all(a_case, *end);
 }
 
-// Receives are as long as what is sent, and what is given up is not expected any more.
-TEST(TransportProcesses, MpiForDevices) {
-  telemetry::Counters counters;
-  const auto end = transport::make_mpi_for_devices(nullptr, counters);
-  for (const auto& a_case : test::transport_cases()) {
-    const std::string name = a_case.name;
-    if (name == "refuses_a_message_that_does_not_fit" || name == "survives_an_abandoned_receive") continue;
-    if (name == "waits_and_wakes") continue;  // nobody waits there
-    run_on_all(a_case, *end);
-  }
-  const auto completed = end->completed();
-  EXPECT_GT(completed, 0U);
-  EXPECT_GT(counters.bytes_on_wire.value(), 0U);
-}
-
-// A receive that is given up is taken back from MPI, its memory is left alone, and what transfers may still touch goes
-// with the transport.
-TEST(TransportProcesses, MpiForDevicesLeavesTheMemoryOfAnAbandonedReceiveAlone) {
-  telemetry::Counters counters;
-  auto end = transport::make_mpi_for_devices(nullptr, counters);
-  auto kept = std::make_shared<test::Bytes>(1000);
-  const auto sent = std::make_shared<test::Bytes>(5'000'000, std::byte{1});
-  const std::weak_ptr<void> watched = kept;
-  end->receive(test::previous_of(*end), 31, *kept).reset();
-  test::meet(*end);  // nobody sends before everybody has given up
-  const test::Bytes out(1000, std::byte{7});
-  test::Bytes in(1000);
-  const auto receive = end->receive(test::previous_of(*end), 31, in);
-  const auto send = end->send(test::next_of(*end), 31, out);
-  test::finish(*end, *receive);
-  test::finish(*end, *send);
-  EXPECT_EQ(*kept, test::Bytes(1000));
-  EXPECT_EQ(in, out);
-  end->keep(kept);
-  end->keep(sent);
-  end->send(test::next_of(*end), 32, *sent).reset();  // nobody receives it
-  kept.reset();
-  EXPECT_FALSE(watched.expired());
-  end.reset();
-}
-
-// A message that is longer than its receive; what MPI has ended itself is given up without it.
-TEST(TransportProcesses, MpiForDevicesDropsAReceiveThatFailed) {
-  telemetry::Counters counters;
-  const auto end = transport::make_mpi_for_devices(nullptr, counters);
-  const test::Bytes out(1000);
-  test::Bytes in(100'000);  // there is room: Open MPI writes all of a message that it calls too long
-  {
-    const auto receive = end->receive(test::previous_of(*end), 33, std::span(in).first(10));
-    const auto send = end->send(test::next_of(*end), 33, out);
-    EXPECT_THROW(test::finish(*end, *receive), BackendError);
-    test::finish(*end, *send);
-  }
-  test::meet(*end);
-}
-
 // MPI writes into a receive's memory while nobody looks: what is given up must be taken back from it.
 TEST(TransportProcesses, MpiLeavesTheMemoryOfAnAbandonedReceiveAlone) {
   telemetry::Counters counters;
