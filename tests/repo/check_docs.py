@@ -5,7 +5,7 @@ import sys
 
 from common import main
 
-PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs", "docker", "tests", "bench", "examples")
+PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs", "docker", "tests", "bench", "examples", "findings")
 
 
 def outside_code(text):
