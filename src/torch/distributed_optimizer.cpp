@@ -126,9 +126,9 @@ void DistributedOptimizer::save(torch::serialize::OutputArchive& archive) const 
 }
 
 void DistributedOptimizer::load(torch::serialize::InputArchive& archive) {
-  groups_->reconcile();
+  groups_->reconcile();  // then the loaded options are the only change
   optimizer_->load(archive);
-  groups_->copy_inner();
+  groups_->reconcile();
 }
 
 void DistributedOptimizer::detach() noexcept {

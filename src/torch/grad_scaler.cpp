@@ -328,11 +328,12 @@ bool GradScaler::step(torch::optim::Optimizer& optimizer) {
     return true;
   }
   close_round(*distributed);
-  if (!decide(distributed->optimizer(), distributed->name())) {
+  torch::optim::Optimizer& wrapped = distributed->optimizer();
+  if (!decide(wrapped, distributed->name())) {
     distributed->skip();
     return false;
   }
-  take(distributed->optimizer(), [&] { distributed->step(); });
+  take(wrapped, [&] { distributed->step(); });
   return true;
 }
 

@@ -31,12 +31,9 @@ std::string shortest(double value) {
 }
 
 // "lr=0.1"; empty where the options have none.
-std::string learning_rate_of(const torch::optim::OptimizerOptions& options) {
-  try {
-    return "lr=" + shortest(options.get_lr());
-  } catch (const c10::Error&) {
-    return {};
-  }
+std::string learning_rate_text(const torch::optim::OptimizerOptions& options) {
+  const auto rate = learning_rate_of(options);
+  return rate ? "lr=" + shortest(*rate) : std::string();
 }
 
 // Empty where they cannot be written.
@@ -132,7 +129,7 @@ std::vector<std::string> options_of(const torch::optim::OptimizerOptions& option
     } catch (const c10::Error&) {  // written by a type of the program's in another way
     }
   }
-  std::string rate = learning_rate_of(options);
+  std::string rate = learning_rate_text(options);
   return rate.empty() ? std::vector<std::string>{} : std::vector{std::move(rate)};
 }
 
@@ -239,10 +236,18 @@ KeptState kept_by(const torch::optim::Optimizer& optimizer, const at::Tensor& pa
   return kept;
 }
 
+std::optional<double> learning_rate_of(const torch::optim::OptimizerOptions& options) {
+  try {
+    return options.get_lr();
+  } catch (const c10::Error&) {
+    return std::nullopt;
+  }
+}
+
 std::uint64_t learning_rate_fingerprint(const torch::optim::Optimizer& optimizer) {
   std::string rates;
   for (const auto& group : optimizer.param_groups()) {
-    if (group.has_options()) rates += learning_rate_of(group.options()) + ' ';
+    if (group.has_options()) rates += learning_rate_text(group.options()) + ' ';
   }
   return fingerprint(rates);
 }

@@ -28,6 +28,8 @@ struct KeptState {
   std::int64_t steps = 0;
 };
 [[nodiscard]] KeptState kept_by(const torch::optim::Optimizer& optimizer, const at::Tensor& parameter);
+// Empty if the options have no learning rate. LibTorch then throws inside, which is slow.
+[[nodiscard]] std::optional<double> learning_rate_of(const torch::optim::OptimizerOptions& options);
 // A hash of the learning rates of all groups that have one.
 [[nodiscard]] std::uint64_t learning_rate_fingerprint(const torch::optim::Optimizer& optimizer);
 

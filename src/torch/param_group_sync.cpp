@@ -1,6 +1,5 @@
 #include "torch/param_group_sync.h"
 
-#include <c10/util/Exception.h>
 #include <torch/optim/adagrad.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
@@ -9,12 +8,12 @@
 #include <torch/optim/sgd.h>
 
 #include <algorithm>
-#include <optional>
 #include <sstream>
 #include <string>
 #include <type_traits>
 
 #include "kolo/error.h"
+#include "torch/optimizer_settings.h"
 
 namespace kolo {
 namespace {
@@ -51,15 +50,6 @@ void assign(OptimizerOptions& to, OptimizerOptions& from) {
   with_known_type(to, from, [](auto& target, const auto& source) { target = source; });
 }
 
-// Empty if the options have no learning rate.
-std::optional<double> rate_of(const OptimizerOptions& options) {
-  try {
-    return options.get_lr();
-  } catch (const c10::Error&) {
-    return std::nullopt;
-  }
-}
-
 bool have_same_params(const OptimizerParamGroup& a, const OptimizerParamGroup& b) {
   return std::ranges::equal(a.params(), b.params(), [](const auto& x, const auto& y) { return x.is_same(y); });
 }
@@ -72,17 +62,17 @@ bool have_same_params(const OptimizerParamGroup& a, const OptimizerParamGroup& b
 
 // Copies to both sides, and to `last`, what one of them has changed.
 void reconcile_rates(std::size_t group, OptimizerOptions& outer, OptimizerOptions& inner, OptimizerOptions& last) {
-  const auto rate = rate_of(inner);
-  const auto outer_rate = rate_of(outer);
-  const auto last_rate = rate_of(last);
-  if (!rate || !outer_rate || !last_rate) return;
-  if (*outer_rate == *last_rate) {
-    outer.set_lr(*rate);
-  } else if (*rate == *last_rate) {
-    inner.set_lr(*outer_rate);
-  } else if (*rate != *outer_rate) {
+  const auto last_rate = learning_rate_of(last);
+  if (!last_rate) return;
+  const double rate = inner.get_lr();
+  const double outer_rate = outer.get_lr();
+  if (outer_rate == *last_rate) {
+    outer.set_lr(rate);
+  } else if (rate == *last_rate) {
+    inner.set_lr(outer_rate);
+  } else if (rate != outer_rate) {
     std::ostringstream what;
-    what << "the learning rate was changed to " << *outer_rate;
+    what << "the learning rate was changed to " << outer_rate;
     refuse(group, what.str());
   }
   last.set_lr(inner.get_lr());
@@ -119,8 +109,9 @@ void match_count(ParamGroupSync::Groups& to, const ParamGroupSync::Groups& from)
 
 }  // namespace
 
-ParamGroupSync::ParamGroupSync(Groups& outer, torch::optim::Optimizer& inner) : outer_(outer), inner_(inner) {
-  copy_inner();
+ParamGroupSync::ParamGroupSync(Groups& outer, torch::optim::Optimizer& inner)
+    : outer_(outer), inner_(inner), last_(inner.param_groups()) {
+  outer_ = Groups(last_);
 }
 
 void ParamGroupSync::reconcile() {
@@ -137,14 +128,6 @@ void ParamGroupSync::reconcile() {
     if (!outer_[i].has_options() || !inner[i].has_options() || !last_[i].has_options()) continue;
     reconcile_rates(i, outer_[i].options(), inner[i].options(), last_[i].options());
     reconcile_options(i, outer_[i].options(), inner[i].options(), last_[i].options());
-  }
-}
-
-void ParamGroupSync::copy_inner() {
-  const Groups& inner = inner_.param_groups();
-  for (Groups* const groups : {&outer_, &last_}) {
-    groups->clear();
-    match_count(*groups, inner);
   }
 }
 

@@ -19,8 +19,6 @@ class ParamGroupSync {
 
   // Throws UsageError if both sides were changed to different values; groups before that one are equal then.
   void reconcile();
-  // Copies the inner groups to the outer ones, whatever was changed there.
-  void copy_inner();
 
  private:
   Groups& outer_;

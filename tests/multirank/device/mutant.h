@@ -9,7 +9,7 @@
 
 namespace kolo::test {
 
-// Who waits for whom, by what their streams are for. The lane is kolo's own, and so are those of copies.
+// A wait of one stream for another, by the roles of the streams. kolo owns the lane and the streams of copies.
 enum class Role { lane, backward, user, copies_out, copies_in };
 struct Wait {
   Role later;
