@@ -11,8 +11,10 @@ foreach(needed PROTOZERO_INCLUDE XXHASH_INCLUDE SPDLOG_INCLUDE)
 endforeach()
 
 # Images. Found here because imported targets are seen only below the folder that found them.
-find_package(JPEG REQUIRED)
-find_package(PNG REQUIRED)
+if(KOLO_WITH_DATA)
+  find_package(JPEG REQUIRED)
+  find_package(PNG REQUIRED)
+endif()
 find_package(nlohmann_json REQUIRED)
 
 set(KOLO_HAVE_MPI OFF)

@@ -1,4 +1,4 @@
-# Code of the libraries. Only what include/kolo/export.h marks is visible to programs.
+# Code of the libraries. Only what include/kolo/detail/export.h marks is visible to programs.
 function(kolo_library_code target)
   set_target_properties(${target} PROPERTIES
     POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)

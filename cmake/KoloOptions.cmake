@@ -14,6 +14,7 @@ if(KOLO_WITH_NCCL STREQUAL OFF)
   set(KOLO_HAVE_NCCL OFF)
 endif()
 
+option(KOLO_WITH_DATA "Build kolo::data, images and loaders; needs libjpeg and libpng" ON)
 option(KOLO_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(KOLO_BUILD_TOOLS "Build the kolo program" ${PROJECT_IS_TOP_LEVEL})
 option(KOLO_BUILD_EXAMPLES "Build the examples and the trainer" ${PROJECT_IS_TOP_LEVEL})

@@ -15,7 +15,7 @@ std::vector<double> sum_over_ranks(kolo::Context& context, std::vector<double> v
   request.op = kolo::ReduceOp::sum;
   request.input = values.data();
   request.output = values.data();
-  context.engine().submit(request).wait();
+  context.submit(request).wait();
   return values;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // AdamW over many tensors in one launch, as kernels/sgd.h has it for SGD: 28 bytes an element.
 #include "kernels/update_launch.h"
-#include "kolo/optimizer_step.h"
+#include "kolo/spi/optimizer_step.h"
 
 namespace kolo::kernels {
 

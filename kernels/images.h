@@ -1,8 +1,8 @@
 #pragma once
 // The launch behind kolo/images.h.
 #include "cuda/kernel.h"
-#include "kolo/images.h"
-#include "kolo/stream.h"
+#include "kolo/data/images.h"
+#include "kolo/types.h"
 
 namespace kolo::kernels {
 

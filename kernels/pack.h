@@ -5,7 +5,6 @@
 
 #include "cuda/kernel.h"
 #include "kernels/tensor_table.h"
-#include "kolo/stream.h"
 #include "kolo/types.h"
 
 namespace kolo::kernels {

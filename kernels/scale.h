@@ -3,7 +3,6 @@
 #include <cstddef>
 
 #include "cuda/kernel.h"
-#include "kolo/stream.h"
 #include "kolo/types.h"
 
 namespace kolo::kernels {

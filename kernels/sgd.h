@@ -2,7 +2,7 @@
 // SGD over many tensors in one launch: gradients are read where they lie, as in a reduced bucket; weights and momenta
 // stay where they are. It moves 20 bytes an element, 12 without momentum.
 #include "kernels/update_launch.h"
-#include "kolo/optimizer_step.h"
+#include "kolo/spi/optimizer_step.h"
 
 namespace kolo::kernels {
 

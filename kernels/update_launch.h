@@ -9,7 +9,7 @@
 #include "kernels/leave.h"
 #include "kernels/tensor_table.h"
 #include "kolo/error.h"
-#include "kolo/stream.h"
+#include "kolo/types.h"
 
 namespace kolo::kernels {
 

@@ -6,10 +6,11 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "comm/make.h"
 #include "commands.h"
-#include "kolo/baseline.h"
 #include "kolo/context.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 #include "perf_measure.h"
 #include "perf_options.h"
 
@@ -126,7 +127,7 @@ void run_perf(PerfArguments arguments) {
                         input.data(), algorithm});
   std::unique_ptr<Communicator> baseline;
   if (arguments.baseline == "mpi") {
-    baseline = make_mpi_baseline();
+    baseline = comm::make_mpi();
     contenders.push_back({"mpi", baseline.get(), nullptr, data.data(), input.data()});
   }
 

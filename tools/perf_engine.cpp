@@ -9,6 +9,8 @@
 #include <memory>
 #include <thread>
 
+#include "kolo/spi/communicator.h"
+#include "kolo/spi/engine.h"
 #include "perf_times.h"
 
 namespace kolo::tools {

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "kolo/communicator.h"
 #include "kolo/context.h"
+#include "kolo/spi/communicator.h"
 #include "kolo/types.h"
 
 namespace kolo::tools {

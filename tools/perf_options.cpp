@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 
 namespace kolo::tools {
 namespace {

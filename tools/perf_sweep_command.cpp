@@ -11,6 +11,7 @@
 #include "commands.h"
 #include "kolo/context.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 #include "perf_measure.h"
 #include "perf_options.h"
 

@@ -17,9 +17,9 @@
 #include <system_error>
 
 #include "kolo/error.h"
-#include "kolo/json_text.h"
 #include "model.h"
 #include "ranks.h"
+#include "report.h"
 
 namespace imagenet {
 namespace {
@@ -141,7 +141,7 @@ checkpoint::Metadata settings_of(const Options& o, int ranks) {
   if (o.data_kind != DataKind::folder) all["synthetic_images"] = o.synthetic_images;
   checkpoint::Metadata settings;
   for (const auto& [name, value] : all.items()) {
-    settings[name] = value.is_string() ? value.get<std::string>() : kolo::json_text(value);
+    settings[name] = value.is_string() ? value.get<std::string>() : json_text(value);
   }
   return settings;
 }
@@ -310,7 +310,7 @@ Position load_checkpoint(kolo::Context& context, const RunState& run) {
     folder = found.folder;
     for (const auto& line : skipped) position.warnings.push_back("passed over, damaged: " + line);
     if (!found.info.finite) position.warnings.push_back(not_finite_warning(found));
-    return kolo::json_text(
+    return json_text(
         nlohmann::json{{"step", found.info.step}, {"epoch", found.info.epoch}, {"metadata", found.info.metadata}});
   }));
   const auto saved = manifest.at("metadata").get<checkpoint::Metadata>();

@@ -15,9 +15,9 @@
 #include <utility>
 
 #include "kolo/data/fingerprint.h"
+#include "kolo/data/normalize_images.h"
 #include "kolo/distributed_sampler.h"
 #include "kolo/error.h"
-#include "kolo/torch/images.h"
 #include "ranks.h"
 
 namespace imagenet {

@@ -16,7 +16,7 @@
 
 #include "kolo/error.h"
 #include "kolo/torch/cuda.h"
-#include "kolo/torch/fused_sgd.h"
+#include "kolo/torch/fused_optimizers.h"
 #include "ranks.h"
 
 namespace imagenet {

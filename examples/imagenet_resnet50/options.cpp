@@ -10,7 +10,7 @@
 #include <ostream>
 
 #include "kolo/error.h"
-#include "kolo/json_text.h"
+#include "report.h"
 
 namespace imagenet {
 namespace {
@@ -270,7 +270,7 @@ std::string common_options(const Options& o) {
   if (o.data_kind == DataKind::folder) common["data"] = "a folder";
   common["checkpoint_dir"] = o.checkpoint_dir.empty() ? "not given" : "given";
   common["resume"] = o.resume.empty() ? "not given" : "given";
-  return kolo::json_text(common);
+  return json_text(common);
 }
 
 std::string difference_of(const std::vector<std::string>& common_options) {
@@ -281,8 +281,8 @@ std::string difference_of(const std::vector<std::string>& common_options) {
       if (other.at(name) == value) continue;
       std::string option = "--" + name;
       std::ranges::replace(option, '_', '-');
-      return "all ranks need the same options, but " + option + " is " + kolo::json_text(value) + " on rank 0 and " +
-             kolo::json_text(other.at(name)) + " on rank " + std::to_string(rank);
+      return "all ranks need the same options, but " + option + " is " + json_text(value) + " on rank 0 and " +
+             json_text(other.at(name)) + " on rank " + std::to_string(rank);
     }
   }
   return "";

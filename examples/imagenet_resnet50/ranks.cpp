@@ -14,8 +14,9 @@
 #include <limits>
 #include <map>
 
+#include "kolo/context.h"
 #include "kolo/error.h"
-#include "kolo/gather_texts.h"
+#include "kolo/spi/communicator.h"
 
 namespace imagenet {
 namespace {

@@ -21,7 +21,6 @@
 #include <system_error>
 
 #include "kolo/error.h"
-#include "kolo/json_text.h"
 #include "model.h"
 #include "ranks.h"
 
@@ -112,7 +111,7 @@ void JsonLines::cut_torn_line() {
 }
 
 std::string JsonLines::write(const json& line) {
-  const std::string text = kolo::json_text(line) + '\n';
+  const std::string text = json_text(line) + '\n';
   if (!keep_content_ && size_of(fd_) > 0) (void)!::ftruncate(fd_, 0);
   keep_content_ = true;
   const off_t before = size_of(fd_);

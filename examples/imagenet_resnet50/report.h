@@ -15,12 +15,18 @@
 #include <vector>
 
 #include "kolo/context.h"
-#include "kolo/counters.h"
 #include "kolo/data/loader.h"
 #include "kolo/types.h"
 #include "options.h"
 
 namespace imagenet {
+
+// The text of `value`, an nlohmann::json or ordered_json. Paths are bytes and JSON is UTF-8: each byte that is not
+// UTF-8 becomes U+FFFD.
+template <class Json>
+std::string json_text(const Json& value, int indent = -1) {
+  return value.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
 
 // Values of one training step. StepLog averages times, loss and faults over the ranks.
 struct StepRecord {

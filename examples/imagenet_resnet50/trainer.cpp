@@ -23,6 +23,7 @@
 #include "data.h"
 #include "kolo/context.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 #include "kolo/torch/broadcast.h"
 #include "kolo/torch/distributed_optimizer.h"
 #include "kolo/torch/grad_scaler.h"
@@ -51,7 +52,7 @@ Options resolve(Options options, kolo::Context& context) {
     if (choice == Choice::automatic) choice = possible ? Choice::on : Choice::off;
     if (!several) choice = Choice::off;
   };
-  settle(options.shared_gradients, reduces_on_cpu && context.communicator().can_scatter());
+  settle(options.shared_gradients, reduces_on_cpu && context.communicator().supports_segmented());
   settle(options.overlap_update, reduces_on_cpu && can_overlap(options));
   return options;
 }

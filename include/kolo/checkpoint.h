@@ -1,6 +1,14 @@
 #pragma once
-// Tensors on disk, without LibTorch: safetensors files, files that appear whole or not at all, and directories of
-// several files that are committed at once.
+// Tensors on disk, without LibTorch: safetensors files, atomic writes, and directories of checkpoints.
+//
+//   if (context.rank() == 0) {
+//     kolo::checkpoint::CheckpointDirectory directory("checkpoints");
+//     directory.save({.step = 100}, [&](const std::filesystem::path& folder) {
+//       kolo::checkpoint::write_safetensors(folder / "model.safetensors", tensors);
+//     });
+//   }
+//
+// All functions throw BackendError if a file operation fails.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -13,13 +21,13 @@
 #include <string_view>
 #include <vector>
 
-#include "kolo/export.h"
+#include "kolo/detail/export.h"
 #include "kolo/types.h"
 
 namespace KOLO_EXPORT kolo {
 namespace checkpoint {
 
-// A dense row-major tensor in memory that somebody else owns.
+// A dense row-major tensor in memory of the caller.
 struct TensorView {
   std::string name;
   DType dtype = DType::f32;
@@ -29,25 +37,26 @@ struct TensorView {
 
 using Metadata = std::map<std::string, std::string>;
 
-// Tensors lie in the file in the order given, without gaps. Written to a temporary file beside `file`, flushed to disk
-// and renamed. UsageError for names given twice, sizes that do not match shapes, or the reserved name __metadata__.
+// Writes the tensors in the given order, without gaps, to a temporary file beside `file`; flushes it to disk and
+// renames it. Throws UsageError for a repeated name, a size that does not match its shape, or the reserved name
+// __metadata__.
 void write_safetensors(const std::filesystem::path& file, std::span<const TensorView> tensors,
                        const Metadata& metadata = {});
 
-// A safetensors file read into memory and checked: every length, offset, shape and dtype. Anything that is not exactly
-// right is a BackendError that names the file and what is wrong.
+// A safetensors file in memory. The constructor checks each length, offset, shape and dtype, and throws BackendError
+// that names the file and the fault.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::filesystem::path& file);
-  // The same from bytes already in memory; `name` is for messages.
+  // The same from bytes in memory; `name` is for messages.
   SafetensorsFile(std::string name, std::vector<std::byte> content);
-  // Moved, not copied: the views point into it.
+  // Movable only. tensors() returns views into this object, so the object must outlive them.
   SafetensorsFile(SafetensorsFile&&) = default;
   SafetensorsFile& operator=(SafetensorsFile&&) = default;
 
   [[nodiscard]] const std::vector<TensorView>& tensors() const noexcept { return tensors_; }  // in file order
   [[nodiscard]] const Metadata& metadata() const noexcept { return metadata_; }
-  // BackendError naming the file when it is not there.
+  // Throws BackendError that names the file if there is no such tensor.
   [[nodiscard]] const TensorView& at(std::string_view name) const;
   [[nodiscard]] bool contains(std::string_view name) const;
 
@@ -60,7 +69,7 @@ class SafetensorsFile {
   Metadata metadata_;
 };
 
-// Replaces `file` by content: after a crash it is the old one or the new one, never a part.
+// Replaces the content of `file`. After a crash it has the old content or the new one, never a part.
 void write_file(const std::filesystem::path& file, std::span<const std::byte> content);
 void write_file(const std::filesystem::path& file, std::string_view content);
 [[nodiscard]] std::vector<std::byte> read_file(const std::filesystem::path& file);
@@ -69,7 +78,7 @@ struct CheckpointInfo {
   std::int64_t step = 0;   // optimizer steps done
   std::int64_t epoch = 0;  // epochs completed
   Metadata metadata;       // anything else, e.g. architecture, world size, seed
-  bool finite = true;      // false: a weight is NaN or infinite
+  bool finite = true;      // set to false by the caller if a weight is NaN or infinite
 };
 
 struct Checkpoint {
@@ -80,15 +89,16 @@ struct Checkpoint {
 class DirectoryLock;
 
 struct CheckpointOptions {
-  // Complete checkpoints kept by save(); 0: all. The newest with CheckpointInfo::finite is kept in any case.
+  // save() deletes older checkpoints beyond this number, but keeps the newest one with CheckpointInfo::finite. 0: it
+  // deletes none.
   int keep = 3;
 };
 
 //   root/
-//     checkpoint-000000000200/   complete: has a manifest.json whose names, sizes and checksums hold
+//     checkpoint-000000000200/   complete: the names, sizes and checksums of manifest.json match
 //       manifest.json            written last, inside the temporary folder
 //       model.safetensors ...
-//     .tmp-4711-1/               a save that did not finish: ignored, and removed by the next save
+//     .tmp-4711-1/               an incomplete save: ignored, and removed by the next save
 //     lock.json                  host, process and start time of the process that may write
 //
 // One process writes at a time (rank 0); any number may read. A lock is taken over if its process on this host has
@@ -104,25 +114,24 @@ class CheckpointDirectory {
   // the lock was taken over, else "". Throws UsageError, which names the owner, if another process holds the lock.
   std::string lock();
 
-  // Makes a temporary folder, has `write` put files into it, flushes them to disk, adds the manifest and renames the
-  // folder: committed at once. Throws what `write` throws, with nothing changed. A checkpoint of the same step is
-  // replaced. A folder that is to be removed and cannot be is left. Returns the folder. Without lock(), save() holds
-  // the lock during the call and throws UsageError if another process holds it. With lock(), save() throws BackendError
-  // if another process has taken over the lock.
+  // Creates a temporary folder, calls `write` to fill it, flushes the files to disk, adds the manifest and renames the
+  // folder. Rethrows an exception of `write`; the directory is then unchanged. Replaces a checkpoint of the same step.
+  // An error while an old checkpoint is deleted is ignored; the next call tries again. Returns the folder. Without
+  // lock(), save() holds the lock during the call and throws UsageError if another process holds it. With lock(),
+  // save() throws BackendError if another process has taken over the lock.
   std::filesystem::path save(const CheckpointInfo& info,
                              const std::function<void(const std::filesystem::path& folder)>& write);
 
-  // The one of the most steps whose files are all as the manifest says. Why others were passed over is appended to
-  // `skipped`, one line each.
+  // The newest checkpoint that passes verify(). Appends one line to `skipped` for each newer checkpoint that does not.
   [[nodiscard]] std::optional<Checkpoint> latest(std::vector<std::string>* skipped = nullptr) const;
 
-  // All that have a readable manifest, by step; contents are not verified.
+  // All checkpoints with a readable manifest, by step; other files are not verified.
   [[nodiscard]] std::vector<Checkpoint> list() const;
 
-  // Reads every file. BackendError says what is wrong.
+  // Compares sizes and checksums of all files with the manifest. Throws BackendError that names the fault.
   static Checkpoint verify(const std::filesystem::path& folder);
 
-  // One line for each name whose value differs: "lr: 0.1 in the checkpoint, 0.2 in this run". Names that are missing
+  // One line for each name with a different value: "lr: 0.1 in the checkpoint, 0.2 in this run". Names that are missing
   // from `saved` or from `settings` are left out.
   static std::vector<std::string> differences(const Metadata& saved, const Metadata& settings);
 

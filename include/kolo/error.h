@@ -1,11 +1,19 @@
 #pragma once
-// What kolo throws. docs/errors.md says for each what state things are in afterwards.
+// The exceptions of kolo.
+//
+//   try {
+//     context->run([&] { train(*context); });
+//   } catch (const kolo::PeerLostError& error) {
+//     std::fprintf(stderr, "rank %d is lost: %s\n", error.rank(), error.what());
+//   }
+//
+// docs/errors.md says for each error what still works afterwards.
 #include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "kolo/export.h"
+#include "kolo/detail/export.h"
 #include "kolo/types.h"
 
 namespace KOLO_EXPORT kolo {
@@ -15,21 +23,23 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A mistake of the caller, found before anything was reduced or changed. If an operation by name is
-// refused, every rank throws this error with the same text.
+// A mistake of the caller, found before anything was reduced or changed. If one rank refuses a request, every rank
+// throws this error with the same text.
 class UsageError : public Error {
  public:
   using Error::Error;
 };
 
-// Ranks disagree. Thrown on every rank of the group; names the tensor, the ranks and both values. The operation was
-// not executed, its name is free again and other operations go on.
+// Ranks passed different arguments to one operation, or their weights differ. Every rank throws it; the text names the
+// tensor, the ranks and both values. A request was not executed, and its name can be submitted again. If weights
+// differ, no weight was updated.
 class MismatchError : public Error {
  public:
   using Error::Error;
 };
 
-// A rank is lost (or this one: given up by the others). The group cannot be used any more: later calls rethrow this.
+// A rank is lost: its process ended, its host is unreachable, or the other ranks have excluded it (it may be this
+// rank). The Context is unusable: every later call rethrows this error.
 class PeerLostError : public Error {
  public:
   PeerLostError(Rank lost, const std::string& what) : Error(what), rank_(lost) {}
@@ -39,15 +49,15 @@ class PeerLostError : public Error {
   Rank rank_;
 };
 
-// Training code of another rank threw inside Context::run; `what` carries its text. This round's gradients were not
-// reduced. Out of a collective called directly, or of making an optimizer: the group has ended (docs/errors.md).
+// Training code of another rank threw inside Context::run(); the text contains its text. The gradients of this step
+// were not reduced, and the next step works. If a Communicator call or the constructor of DistributedOptimizer throws
+// it, the Context is unusable.
 class PeerFailedError : public Error {
  public:
   PeerFailedError(std::vector<Rank> failed, const std::string& what, std::uint64_t failure = 0)
       : Error(what), ranks_(std::move(failed)), failure_(failure) {}
   [[nodiscard]] const std::vector<Rank>& ranks() const noexcept { return ranks_; }
-  // Which failure it tells of: one number on all ranks of the group, in every copy of the error. 0 where the round that
-  // failed tells it itself.
+  // Identifies the failure: equal in all copies of the error on all ranks. 0: not known.
   [[nodiscard]] std::uint64_t failure() const noexcept { return failure_; }
 
  private:
@@ -55,8 +65,9 @@ class PeerFailedError : public Error {
   std::uint64_t failure_;
 };
 
-// A deadline passed. Names who had not arrived, and at what. After this on a collective the group cannot be used any
-// more, because its memory may still be written to.
+// A deadline passed. The text names the operation and the missing ranks. After a TimeoutError of step() or of a
+// Communicator call the Context is unusable. After one of Work::wait() it is usable; Work::done() tells whether the
+// operation continues.
 class TimeoutError : public Error {
  public:
   TimeoutError(std::vector<Rank> missing, const std::string& what) : Error(what), missing_(std::move(missing)) {}
@@ -66,7 +77,8 @@ class TimeoutError : public Error {
   std::vector<Rank> missing_;
 };
 
-// MPI, the operating system or another library refused; `what` carries its own words.
+// MPI, the operating system or another library failed; the text contains its message. Context::failure() tells whether
+// the Context is still usable.
 class BackendError : public Error {
  public:
   using Error::Error;

@@ -1,11 +1,14 @@
 #pragma once
-// The few value types that every part of kolo shares.
+// Value types that all of kolo shares.
+//
+//   const kolo::Placement& place = context.placement();
+//   std::printf("rank %d of %d on %s\n", place.rank, place.size, place.host.c_str());
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-#include "kolo/export.h"
+#include "kolo/detail/export.h"
 
 namespace KOLO_EXPORT kolo {
 
@@ -14,31 +17,31 @@ using Rank = int;
 // Element types on the wire and in memory. `boolean` is one byte, 0 or 1.
 enum class DType : std::uint8_t { f32, f64, f16, bf16, i8, u8, i16, i32, i64, boolean };
 
-// average of integers: the sum is formed in 64 bits and divided by the world size, truncating towards zero, so
-// it is exact when all inputs are equal and the sum fits into 64 bits (an i64's may not, and wraps). Sums and products
-// of integers wrap (modulo 2^bits). boolean: sum and max are OR; min, average and product are AND.
+// Sums and products of integers wrap (modulo 2^bits). boolean: sum and max are OR; min, average and product are AND.
 //
-// average of floating types: the sum over all ranks, divided by the number of ranks. No partial sum
-// overflows if the absolute values of all ranks, after prescale, add up to at most this bound:
+// average of integers: the sum is formed in 64 bits and divided by the world size, truncating towards zero. The
+// result is exact if all inputs are equal and the sum fits into 64 bits.
+//
+// average of floating types divides after the sum. If the absolute values of all ranks, after prescale, add up to more
+// than the largest value of the type, the average may be infinite:
 //
 //   f32 3.4028e38   f64 1.7976e308   bf16 3.3895e38   f16 65504
 //
-// Each of p ranks may contribute 1/p of the bound; above it the average may be infinite. On one host,
-// in host memory, f16 has no bound. For larger values use a sum with prescale 1/p.
+// On one host, in CPU memory, f16 has no such limit. For larger values use a sum with prescale 1/p.
 enum class ReduceOp : std::uint8_t { sum, average, min, max, product };
 
+// Bytes of one element.
 [[nodiscard]] std::size_t size_of(DType dtype) noexcept;
-// Whether it can be scaled, and cast into others of its kind.
 [[nodiscard]] constexpr bool is_floating(DType dtype) noexcept {
   return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::f16 || dtype == DType::bf16;
 }
 [[nodiscard]] std::string_view name_of(DType dtype) noexcept;
 [[nodiscard]] std::string_view name_of(ReduceOp op) noexcept;
-// Inverse of name_of ("f32", "average"); throws UsageError listing the known names.
+// Inverse of name_of ("f32", "average"). Throws UsageError that lists the known names.
 [[nodiscard]] DType parse_dtype(std::string_view text);
 [[nodiscard]] ReduceOp parse_reduce_op(std::string_view text);
 
-// Where a rank stands. `cross_rank` numbers the hosts; hosts are numbered by their lowest rank.
+// The host and the numbers of a rank. `cross_rank` is the index of its host; hosts are ordered by their lowest rank.
 struct Placement {
   Rank rank = 0;
   int size = 1;
@@ -47,14 +50,24 @@ struct Placement {
   int cross_rank = 0;
   int cross_size = 1;
   std::string host;
-  // Which of its host's GPUs is this rank's, counted round where a process sees fewer: its number among the processes
-  // that were started together on the host. A rank of a part of that world, or one that has survived others, keeps it.
+  // The index of this rank among the processes that were started together on its host. use_cuda() selects the GPU with
+  // this index modulo the number of visible GPUs. A rank keeps its index in a smaller world, for example of survivors.
   int device = 0;
   // Cores that the ranks of this host may use together: the union of their affinity masks, capped by the CPU quota of
   // their cgroup.
   int local_cores = 1;
-  // Threads of this rank: OMP_NUM_THREADS, else an equal share of local_cores.
+  // A recommended number of threads for this rank, which kolo does not set: OMP_NUM_THREADS, otherwise an equal part of
+  // local_cores.
   int threads = 1;
+};
+
+// The CUDA stream that produces the caller's memory. The default means CPU memory, which is ready when the call is
+// made. `handle` is a cudaStream_t, not owned; null with a device is that device's default stream.
+struct Stream {
+  void* handle = nullptr;
+  int device = -1;  // -1: CPU
+
+  [[nodiscard]] bool on_host() const noexcept { return device < 0; }
 };
 
 }  // namespace kolo

@@ -1,39 +1,79 @@
 #pragma once
+// Asynchronous collectives on CPU memory of the caller.
+//
+//   kolo::Request request;
+//   request.sizes = {3};
+//   request.input = request.output = values.data();  // three floats
+//   kolo::Work work = context.submit(request);
+//   work.wait();  // values are now the sums over all ranks
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
-#include "kolo/export.h"
+#include "kolo/detail/export.h"
+#include "kolo/types.h"
 
 namespace KOLO_EXPORT kolo {
 
 class WorkState;
 
-// Handle of a request that was submitted by name. Cheap to copy; thread-safe. Outlives its Engine safely: what was
-// pending at shutdown fails with UsageError.
+enum class RequestKind : std::uint8_t { allreduce, broadcast, allgather, barrier };
+
+// The arguments of one rank for an asynchronous collective. Kind, dtype, sizes, strides, op, scales and root must be
+// equal on all ranks, except the first size of an allgather; otherwise every rank throws MismatchError. `input` and
+// `output` may be the same memory. The caller keeps both alive and does not use them until the Work is done.
+struct Request {
+  // Matched across ranks: ranks may submit requests in any order. It must not begin with gradients/, failures/ or
+  // kolo/. Empty: the n-th request without a name is matched with the n-th of the other ranks; in errors it is called
+  // kolo/unnamed/n. One thread of a rank submits requests without a name. At most 8 of them are in flight: the next one
+  // waits for the oldest. After PeerFailedError or TimeoutError each of them throws UsageError, because ranks may have
+  // made different numbers of calls.
+  std::string name;
+  RequestKind kind = RequestKind::allreduce;
+  DType dtype = DType::f32;
+  std::vector<std::int64_t> sizes;
+  std::vector<std::int64_t> strides;  // elements; a dense permutation of dimensions; empty: contiguous (row-major)
+  ReduceOp op = ReduceOp::sum;
+  // Factors on floating-point elements before and after the reduction. Integers and boolean need 1.
+  double prescale = 1.0;
+  double postscale = 1.0;
+  Rank root = 0;                // broadcast only
+  const void* input = nullptr;  // CPU memory; broadcast: read at the root only
+  // CPU memory for the result. An allgather needs room for the sizes of all ranks. Null: the result stays in kolo's
+  // memory, see Work::result().
+  void* output = nullptr;
+  std::shared_ptr<const void> keep;  // the owner of input and output; released when the Work is done
+  std::string refused{};             // not empty: why this rank cannot take part. Every rank then throws UsageError
+};
+
+// Handle of a submitted request. Cheap to copy; thread-safe. It may outlive its Context: a request that was pending at
+// shutdown fails with UsageError.
 class Work {
  public:
   Work() = default;
   explicit Work(std::shared_ptr<WorkState> state) : state_(std::move(state)) {}
 
-  // Whether wait() would return or throw at once; true for an empty Work, which belongs to no request.
+  // True if wait() would return or throw at once; true for an empty Work, which belongs to no request.
   [[nodiscard]] bool done() const noexcept;
-  // Drives progress for at most Config::timeout, or `timeout`. Throws the error of the operation, or
-  // UsageError for an empty Work. If done() is false after TimeoutError, the operation continues and its
-  // memory must live. If done() is true, all ranks have withdrawn the operation and the caller owns the
-  // memory again, unless the group has ended too (Context::failure()): then keep the memory alive.
+  // Blocks until the operation is complete, and throws its error; TimeoutError after Config::timeout, or `timeout`;
+  // UsageError for an empty Work. If done() is false after TimeoutError, the operation continues and uses the memory.
+  // If done() is true, all ranks have cancelled it and the caller owns the memory again, unless the Context is unusable
+  // (Context::failure()): then keep the memory alive until the Context is destroyed.
   void wait();
   void wait_for(std::chrono::milliseconds timeout);
-  // The result in kolo's own memory. Valid while a copy of this Work lives, until the name is
-  // submitted again; without a name, until eight more requests without one are submitted.
-  // Throws UsageError before wait() has returned, and for an empty Work.
+  // The result in kolo's memory. It stays valid while a copy of this Work exists and the name is not submitted again;
+  // without a name, while at most seven more such requests are submitted. Throws UsageError before wait() has returned,
+  // and for an empty Work.
   [[nodiscard]] std::span<const std::byte> result() const;
 
  private:
-  [[nodiscard]] WorkState& state() const;  // throws UsageError where there is none
+  [[nodiscard]] WorkState& state() const;  // throws UsageError for an empty Work
 
-  std::shared_ptr<WorkState> state_;  // shared by caller and coordinator, either may let go first
+  std::shared_ptr<WorkState> state_;  // shared by caller and coordinator, either may release it first
 };
 
 }  // namespace kolo

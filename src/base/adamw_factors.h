@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "kolo/optimizer_step.h"
+#include "kolo/spi/optimizer_step.h"
 
 namespace kolo::base {
 

@@ -21,10 +21,10 @@
 
 #include "base/host_name.h"
 #include "base/start_thread.h"
+#include "checkpoint/json_text.h"
 #include "file_io.h"
 #include "kolo/checkpoint.h"
 #include "kolo/error.h"
-#include "kolo/json_text.h"
 
 namespace kolo::checkpoint {
 namespace {

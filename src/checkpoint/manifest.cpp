@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/hash.h"
+#include "checkpoint/json_text.h"
 #include "kolo/error.h"
-#include "kolo/json_text.h"
 
 namespace kolo::checkpoint {
 namespace {

@@ -1,10 +1,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "checkpoint/json_text.h"
 #include "file_io.h"
 #include "kolo/checkpoint.h"
 #include "kolo/error.h"
-#include "kolo/json_text.h"
 #include "safetensors_format.h"
 
 namespace kolo::checkpoint {

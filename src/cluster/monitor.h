@@ -18,7 +18,7 @@
 #include "cluster/monitor_setup.h"
 #include "cluster/monitor_tree.h"
 #include "cluster/peer_process.h"
-#include "kolo/log.h"
+#include "kolo/config.h"
 
 namespace kolo::cluster {
 

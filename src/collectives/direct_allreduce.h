@@ -72,7 +72,7 @@ struct ScatteredBuffers {
 [[nodiscard]] std::unique_ptr<Operation> start_scattered_allreduce(std::shared_ptr<Group> group,
                                                                    const ScatteredBuffers& buffers,
                                                                    const AllreduceOptions& options,
-                                                                   const Scattering& scattering,
+                                                                   const SegmentedBuffer& scattering,
                                                                    const DirectTuning& tuning = {});
 
 }  // namespace kolo::collectives

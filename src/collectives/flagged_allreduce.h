@@ -23,14 +23,14 @@ struct AllreducePlan {
   Reduction reduction;
   transport::Tag tag = 0;
   std::size_t segment_bytes = 0;
-  Scattering scattering{};  // of the ring's only
+  SegmentedBuffer scattering{};  // of the ring's only
 };
 
 // `Schedule` is made from (transport, plan) and has advance() and waiting_for() of an Operation.
 template <class Schedule>
 class FlaggedAllreduce final : public Machine {
  public:
-  FlaggedAllreduce(const NetworkParts& parts, const AllreduceOptions& options, const Scattering& scattering = {})
+  FlaggedAllreduce(const NetworkParts& parts, const AllreduceOptions& options, const SegmentedBuffer& scattering = {})
       : Machine(parts.group),
         tag_(parts.tag),
         segment_bytes_(parts.segment_bytes),
@@ -82,7 +82,7 @@ class FlaggedAllreduce final : public Machine {
   transport::Tag tag_;
   std::size_t segment_bytes_;
   AllreduceOptions options_;
-  Scattering scattering_;
+  SegmentedBuffer scattering_;
   std::optional<Dissemination> flags_;
   std::vector<std::int64_t> wide_;
   std::optional<Schedule> schedule_;  // goes before its memory

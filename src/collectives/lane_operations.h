@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "collectives/lanes.h"
-#include "kolo/communicator.h"
+#include "kolo/spi/communicator.h"
 
 namespace kolo::collectives {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/call_limit.h"
-#include "kolo/communicator.h"
+#include "kolo/spi/communicator.h"
 #include "telemetry/counters.h"
 #include "transport/transport.h"
 

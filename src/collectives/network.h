@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "collectives/machine.h"
-#include "kolo/communicator.h"
+#include "kolo/spi/communicator.h"
 #include "transport/transport.h"
 
 namespace kolo::collectives {
@@ -25,7 +25,7 @@ struct NetworkParts {
 // Of data that lies apart, as check_scattering() has found it.
 [[nodiscard]] std::unique_ptr<Operation> start_ring_allreduce(const NetworkParts& parts,
                                                               const AllreduceOptions& options,
-                                                              const Scattering& scattering);
+                                                              const SegmentedBuffer& scattering);
 [[nodiscard]] std::unique_ptr<Operation> start_tree_allreduce(const NetworkParts& parts,
                                                               const AllreduceOptions& options);
 [[nodiscard]] std::unique_ptr<Operation> start_halving_doubling_allreduce(const NetworkParts& parts,

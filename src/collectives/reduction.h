@@ -8,7 +8,7 @@
 
 #include "base/cache_line.h"
 #include "kernels/reduce.h"
-#include "kolo/communicator.h"
+#include "kolo/spi/communicator.h"
 #include "kolo/types.h"
 
 namespace kolo::collectives {

@@ -19,7 +19,7 @@ class Ring {
   struct Plan {
     Part part = Part::allreduce;
     std::byte* data = nullptr;
-    Scattering scattering{};          // where it lies apart; without pieces all lies at `data`
+    SegmentedBuffer scattering{};     // where it lies apart; without pieces all lies at `data`
     std::vector<std::size_t> blocks;  // elements of each rank's block
     Reduction reduction;
     std::size_t segment_bytes = 60 * 1024;

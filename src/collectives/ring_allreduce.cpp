@@ -105,7 +105,7 @@ std::unique_ptr<Operation> start_ring_allreduce(const NetworkParts& parts, const
 }
 
 std::unique_ptr<Operation> start_ring_allreduce(const NetworkParts& parts, const AllreduceOptions& options,
-                                                const Scattering& scattering) {
+                                                const SegmentedBuffer& scattering) {
   return std::make_unique<FlaggedAllreduce<AllreduceRing>>(parts, options, scattering);
 }
 

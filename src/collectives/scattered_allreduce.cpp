@@ -21,6 +21,7 @@
 #include "collectives/direct_meeting.h"
 #include "collectives/scattering.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 
 namespace kolo::collectives {
 namespace {
@@ -36,7 +37,7 @@ struct SharedRun {
 class ScatteredAllreduce final : public QueuedMachine {
  public:
   ScatteredAllreduce(std::shared_ptr<Group> group, const ScatteredBuffers& buffers, const AllreduceOptions& options,
-                     const Scattering& scattering, const DirectTuning& tuning)
+                     const SegmentedBuffer& scattering, const DirectTuning& tuning)
       : QueuedMachine(std::move(group), buffers.buffer, buffers.buffer->queue),
         buffer_(*buffers.buffer),
         home_(buffers.home),
@@ -81,7 +82,7 @@ class ScatteredAllreduce final : public QueuedMachine {
 
   void write_table() {
     for (std::size_t piece = 0; piece < pieces(); ++piece) {
-      const std::byte* place = scattering_.places[piece];
+      const std::byte* place = scattering_.segments[piece];
       table(rank_)[piece] = place == nullptr ? kInBuffer : static_cast<std::uint64_t>(place - home_->memory[rank_]);
     }
   }
@@ -151,7 +152,7 @@ class ScatteredAllreduce final : public QueuedMachine {
   DirectBuffer& buffer_;
   std::shared_ptr<DirectBuffer> home_;  // outlives whoever allocated it, as the buffer does
   AllreduceOptions options_;
-  Scattering scattering_;
+  SegmentedBuffer scattering_;
   std::size_t rank_;
   DirectMeeting meeting_;
   std::size_t size_;
@@ -167,7 +168,7 @@ class ScatteredAllreduce final : public QueuedMachine {
 }  // namespace
 
 std::unique_ptr<Operation> start_scattered_allreduce(std::shared_ptr<Group> group, const ScatteredBuffers& buffers,
-                                                     const AllreduceOptions& options, const Scattering& scattering,
+                                                     const AllreduceOptions& options, const SegmentedBuffer& scattering,
                                                      const DirectTuning& tuning) {
   const auto own = [rank = static_cast<std::size_t>(group->rank())](const DirectBuffer& buffer) {
     return std::span<const std::byte>(buffer.memory[rank], buffer.bytes);

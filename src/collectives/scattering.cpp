@@ -5,6 +5,7 @@
 
 #include "collectives/reduction.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 
 namespace kolo::collectives {
 namespace {
@@ -16,14 +17,14 @@ bool within(const std::byte* data, std::size_t bytes, std::span<const std::byte>
 
 }  // namespace
 
-void check_scattering(const AllreduceOptions& options, const Scattering& scattering, std::span<const std::byte> buffer,
-                      std::span<const std::byte> home) {
+void check_scattering(const AllreduceOptions& options, const SegmentedBuffer& scattering,
+                      std::span<const std::byte> buffer, std::span<const std::byte> home) {
   const auto fail = [](const std::string& what) { throw UsageError("scattered allreduce: " + what); };
   const auto& begins = scattering.begins;
   const std::size_t element = size_of(options.dtype);
   if (begins.empty() || begins.front() != 0) fail("the first piece must begin at element 0");
-  if (scattering.places.size() != begins.size()) fail("as many places as pieces are needed");
-  const std::size_t bytes = whole_lines(options.count * element) + Scattering::table_bytes(begins.size());
+  if (scattering.segments.size() != begins.size()) fail("as many places as pieces are needed");
+  const std::size_t bytes = whole_lines(options.count * element) + SegmentedBuffer::table_bytes(begins.size());
   if (!within(options.data, bytes, buffer)) fail("no room for the table of pieces behind the data");
   for (std::size_t piece = 0; piece < begins.size(); ++piece) {
     const std::string name = "piece " + std::to_string(piece);
@@ -31,7 +32,7 @@ void check_scattering(const AllreduceOptions& options, const Scattering& scatter
     if (begins[piece] > end || begins[piece] % line_grain(options.dtype) != 0) {
       fail(name + " begins at element " + std::to_string(begins[piece]));
     }
-    const std::byte* place = scattering.places[piece];
+    const std::byte* place = scattering.segments[piece];
     if (place == nullptr) continue;
     if (!within(place, (end - begins[piece]) * element, home) ||
         static_cast<std::size_t>(place - home.data()) % kCacheLine != 0) {
@@ -40,18 +41,18 @@ void check_scattering(const AllreduceOptions& options, const Scattering& scatter
   }
 }
 
-std::size_t piece_of(const Scattering& scattering, std::size_t element) {
+std::size_t piece_of(const SegmentedBuffer& scattering, std::size_t element) {
   const auto& begins = scattering.begins;
   return static_cast<std::size_t>(std::upper_bound(begins.begin(), begins.end(), element) - begins.begin()) - 1;
 }
 
-Run run_from(std::size_t begin, std::size_t end, const Scattering& scattering, std::byte* data,
+Run run_from(std::size_t begin, std::size_t end, const SegmentedBuffer& scattering, std::byte* data,
              std::size_t element_bytes) {
   Run run{data + begin * element_bytes, begin, end - begin};
   if (scattering.begins.empty()) return run;
   const std::size_t piece = piece_of(scattering, begin);
   run.count = std::min(end, end_of_piece(scattering, piece, end)) - begin;
-  std::byte* const place = scattering.places[piece];
+  std::byte* const place = scattering.segments[piece];
   if (place != nullptr) run.data = place + (begin - scattering.begins[piece]) * element_bytes;
   return run;
 }

@@ -15,6 +15,7 @@
 #include "comm/shared_buffer.h"
 #include "comm/validate.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 
 namespace kolo::comm {
 namespace {
@@ -79,11 +80,12 @@ class AlgorithmicCommunicator final : public GroupCommunicator {
     throw UsageError("allreduce: algorithm hierarchical is another communicator's");
   }
 
-  [[nodiscard]] bool can_scatter() const noexcept override { return size() > 1; }
+  [[nodiscard]] bool supports_segmented() const noexcept override { return size() > 1; }
 
-  std::unique_ptr<Operation> start_scattered(const AllreduceOptions& options, const Scattering& scattering) override {
+  std::unique_ptr<Operation> start_segmented(const AllreduceOptions& options,
+                                             const SegmentedBuffer& scattering) override {
     require_usable();
-    if (!can_scatter()) return Communicator::start_scattered(options, scattering);
+    if (!supports_segmented()) return Communicator::start_segmented(options, scattering);
     validate(options);
     if (!shared_memory()) {
       if (options.registered == nullptr || scattering.home == nullptr) {

@@ -1,5 +1,5 @@
 // The blocking forms: start, then drive.
-#include "kolo/communicator.h"
+#include "kolo/spi/communicator.h"
 
 #include <algorithm>
 #include <thread>
@@ -21,8 +21,8 @@ std::string names_of(const std::vector<Rank>& ranks) {
 
 }  // namespace
 
-std::unique_ptr<Operation> Communicator::start_scattered(const AllreduceOptions& /*options*/,
-                                                         const Scattering& /*scattering*/) {
+std::unique_ptr<Operation> Communicator::start_segmented(const AllreduceOptions& /*options*/,
+                                                         const SegmentedBuffer& /*scattering*/) {
   throw UsageError(
       "a scattered allreduce needs ranks that reach each other's memory: all on one host, or each on one of its own");
 }
@@ -37,7 +37,7 @@ bool Communicator::spin(Operation& operation) {
   const int spins = spin_iterations();
   for (int i = 0; i < spins; ++i) {
     if (operation.advance()) return true;
-    if (moved()) i = 0;
+    if (made_progress()) i = 0;
   }
   return false;
 }
@@ -55,7 +55,7 @@ void Communicator::drive(Operation& operation, std::chrono::milliseconds timeout
   base::Deadline yielding(yield_time());
   while (!operation.advance()) {
     progress();
-    if (moved()) {
+    if (made_progress()) {
       if (spin(operation)) return;
       yielding = base::Deadline(yield_time());
       nap = kShortestNap;

@@ -1,7 +1,7 @@
 #pragma once
 #include <vector>
 
-#include "kolo/communicator.h"
+#include "kolo/spi/communicator.h"
 
 namespace kolo::comm {
 

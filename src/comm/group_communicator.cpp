@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 
 namespace kolo::comm {
 
@@ -13,7 +14,7 @@ void GroupCommunicator::wait_for_activity(std::chrono::microseconds at_most) {
   group_->transport->wait_for_activity(waiting_.in_shared_memory ? std::min(at_most, kNap) : at_most);
 }
 
-bool GroupCommunicator::moved() noexcept { return std::exchange(group_->moved, false); }
+bool GroupCommunicator::made_progress() noexcept { return std::exchange(group_->moved, false); }
 
 std::unique_ptr<Operation> GroupCommunicator::begun(std::unique_ptr<Operation> operation) {
   try {

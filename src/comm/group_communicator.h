@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "collectives/machine.h"
-#include "kolo/communicator.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 
 namespace kolo::comm {
 
@@ -15,7 +15,7 @@ class GroupCommunicator : public Communicator {
   [[nodiscard]] Rank rank() const noexcept override { return group_->rank(); }
   [[nodiscard]] int size() const noexcept override { return group_->size(); }
   void wait_for_activity(std::chrono::microseconds at_most) override;
-  [[nodiscard]] bool moved() noexcept override;
+  [[nodiscard]] bool made_progress() noexcept override;
 
  protected:
   // Where operations wait for others, which decides how to wait for them.

@@ -13,6 +13,7 @@
 #include "comm/select.h"
 #include "comm/validate.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 
 namespace kolo::comm {
 namespace {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/call_limit.h"
-#include "kolo/communicator.h"
 #include "kolo/config.h"
+#include "kolo/spi/communicator.h"
 #include "telemetry/counters.h"
 #include "transport/shared_memory.h"
 #include "transport/transport.h"

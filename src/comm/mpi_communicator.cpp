@@ -20,6 +20,7 @@
 #include "comm/validate.h"
 #include "kernels/scale_copy.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 
 namespace kolo::comm {
 namespace {

@@ -1,6 +1,7 @@
 // Stands in for mpi_communicator.cpp where MPI was not built.
 #include "comm/make.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 
 namespace kolo::comm {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "comm/validate.h"
-#include "kolo/communicator.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 
 namespace kolo::comm {
 

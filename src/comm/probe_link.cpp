@@ -11,6 +11,7 @@
 #include "base/deadline.h"
 #include "comm/make.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 #include "transport/subset.h"
 
 namespace kolo::comm {

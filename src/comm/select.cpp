@@ -7,6 +7,7 @@
 #include "collectives/lane_operations.h"
 #include "collectives/widen.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 
 namespace kolo::comm {
 namespace {
@@ -122,7 +123,7 @@ Way Chooser::asked_for(Algorithm algorithm, const AllreduceOptions& options) con
       if (surroundings_.lanes > 0) return Way::hierarchical;
       throw UsageError("allreduce: algorithm hierarchical needs several hosts, and more ranks than hosts");
     default:
-      throw UsageError("allreduce: algorithm mpi is another communicator's (make_mpi_baseline)");
+      throw UsageError("allreduce: this communicator has no algorithm mpi");
   }
 }
 

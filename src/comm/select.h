@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "comm/cost_model.h"
-#include "kolo/communicator.h"
+#include "kolo/spi/communicator.h"
 
 namespace kolo::comm {
 

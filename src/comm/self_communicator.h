@@ -2,7 +2,7 @@
 // A group of one: everything is a scaling or a copy. Also what every communicator does when its group has one rank.
 #include <memory>
 
-#include "kolo/communicator.h"
+#include "kolo/spi/communicator.h"
 
 namespace kolo::comm {
 

@@ -3,6 +3,7 @@
 #include "base/cache_line.h"
 #include "comm/validate.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 
 namespace kolo::comm {
 namespace {

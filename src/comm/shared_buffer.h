@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "collectives/direct_allreduce.h"
-#include "kolo/communicator.h"
+#include "kolo/spi/communicator.h"
 #include "transport/shared_memory.h"
 
 namespace kolo::comm {

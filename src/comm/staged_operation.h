@@ -36,7 +36,7 @@ class StagedOperation final : public collectives::QueuedMachine {
     for (; stage_ < stages_.size(); ++stage_) {
       if (current_ == nullptr) current_ = stages_[stage_].start();
       if (current_ != nullptr && !current_->advance()) {
-        if (hierarchy_.inside().moved()) group().moved = true;
+        if (hierarchy_.inside().made_progress()) group().moved = true;
         return false;
       }
       current_.reset();

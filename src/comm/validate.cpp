@@ -5,6 +5,7 @@
 #include <string>
 
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 
 namespace kolo::comm {
 namespace {

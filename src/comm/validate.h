@@ -1,6 +1,6 @@
 #pragma once
 // All checks of options, in one place: UsageError before anything is sent.
-#include "kolo/communicator.h"
+#include "kolo/spi/communicator.h"
 
 namespace kolo::comm {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "cuda/runtime.h"
-#include "kolo/stream.h"
+#include "kolo/types.h"
 
 namespace kolo::cuda {
 

@@ -6,7 +6,7 @@
 
 #include "cuda/runtime.h"
 #include "kolo/error.h"
-#include "kolo/stream.h"
+#include "kolo/types.h"
 
 namespace kolo::cuda {
 

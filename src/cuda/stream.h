@@ -7,7 +7,7 @@
 
 #include "base/keep_for_good.h"
 #include "cuda/runtime.h"
-#include "kolo/stream.h"
+#include "kolo/types.h"
 
 namespace kolo::cuda {
 

@@ -9,6 +9,7 @@
 #include "base/keep_for_good.h"
 #include "cuda/memory.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 
 namespace kolo::device {
 
@@ -122,8 +123,8 @@ void Lane::watch() {
 }
 
 void Lane::give_up() noexcept {
-  parts_.communicator->give_up();
-  if (parts_.shares.across != nullptr) parts_.shares.across->give_up();
+  parts_.communicator->abort();
+  if (parts_.shares.across != nullptr) parts_.shares.across->abort();
   in_flight_.clear();
 }
 

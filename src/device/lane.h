@@ -21,7 +21,7 @@
 #include "cuda/memory.h"
 #include "cuda/stream.h"
 #include "device/route.h"
-#include "kolo/communicator.h"
+#include "kolo/spi/communicator.h"
 
 namespace kolo::device {
 

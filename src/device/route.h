@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "kolo/communicator.h"
+#include "kolo/spi/communicator.h"
 
 namespace kolo::device {
 

@@ -7,6 +7,7 @@
 #include "cuda/memory.h"
 #include "cuda/stream.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 
 namespace kolo::device {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 #include "cuda/runtime.h"
-#include "kolo/communicator.h"
+#include "kolo/spi/communicator.h"
 
 namespace kolo::device {
 

@@ -28,7 +28,7 @@ void* address_of(const StepTensor& tensor, std::size_t column) {
 
 }  // namespace
 
-class DeviceStepLauncher::Reading final : public LateValue {
+class DeviceStepLauncher::Reading final : public DeviceScalarFuture {
  public:
   Reading(DeviceStepLauncher& launcher, std::shared_ptr<ReadMemory> memory, Stream stream)
       : launcher_(launcher), memory_(std::move(memory)), stream_(stream) {}
@@ -42,7 +42,7 @@ class DeviceStepLauncher::Reading final : public LateValue {
   Reading(const Reading&) = delete;
   Reading& operator=(const Reading&) = delete;
 
-  [[nodiscard]] std::optional<float> look() override {
+  [[nodiscard]] std::optional<float> poll() override {
     if (!seen_ && !memory_->come.passed()) return std::nullopt;
     seen_ = true;
     float value = 0;
@@ -125,7 +125,7 @@ void DeviceStepLauncher::find_nonfinite(const StepBatch& batch, float* flag, Str
   kernels::find_nonfinite(prepare(batch, 1, stream), flag);
 }
 
-std::unique_ptr<LateValue> DeviceStepLauncher::read(const float* value, Stream stream) {
+std::unique_ptr<DeviceScalarFuture> DeviceStepLauncher::read(const float* value, Stream stream) {
   require_engine();
   const cuda::DeviceGuard guard(*lane_.runtime(), lane_.device());
   if (spare_.empty()) {

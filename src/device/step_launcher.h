@@ -9,8 +9,8 @@
 #include "cuda/memory.h"
 #include "device/lane.h"
 #include "kernels/update_launch.h"
-#include "kolo/engine_lifetime.h"
-#include "kolo/optimizer_step.h"
+#include "kolo/spi/engine.h"
+#include "kolo/spi/optimizer_step.h"
 
 namespace kolo::device {
 
@@ -30,7 +30,7 @@ class DeviceStepLauncher final : public StepLauncher {
   void launch(const StepBatch& batch, const SgdTerms& terms, Stream stream) override;
   void launch(const StepBatch& batch, const AdamwTerms& terms, Stream stream) override;
   void find_nonfinite(const StepBatch& batch, float* flag, Stream stream) override;
-  [[nodiscard]] std::unique_ptr<LateValue> read(const float* value, Stream stream) override;
+  [[nodiscard]] std::unique_ptr<DeviceScalarFuture> read(const float* value, Stream stream) override;
 
  private:
   // What the device knows of a place's tensors. Updates and checks have tables of their own, with other columns, so

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "engine/plan.h"
-#include "kolo/communicator.h"
-#include "kolo/stream.h"
+#include "kolo/spi/communicator.h"
+#include "kolo/types.h"
 
 namespace kolo::engine {
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <memory>
 
-#include "kolo/communicator.h"
+#include "kolo/spi/communicator.h"
 
 namespace kolo::engine {
 

@@ -9,6 +9,7 @@
 #include "engine/request_check.h"
 #include "engine/signature.h"
 #include "kolo/error.h"
+#include "kolo/spi/engine.h"
 
 namespace kolo::engine {
 namespace {
@@ -225,7 +226,7 @@ std::unique_ptr<GradientReducer> EngineImpl::make_reducer(std::vector<GradientIn
   {
     const std::scoped_lock lock(progress_lock_);
     const bool in_place = settings.options.in_place_from > 0 && parts_.placement.size > 1;
-    if (in_place && settings.options.refused.empty() && !allocator().can_scatter()) {
+    if (in_place && settings.options.refused.empty() && !allocator().supports_segmented()) {
       settings.options.refused =
           "gradients can be reduced in place only where all ranks are on one host and share memory, "
           "or where each has a host of its own";

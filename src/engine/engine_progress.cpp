@@ -10,6 +10,7 @@
 #include "engine/message_check.h"
 #include "engine/signature.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 
 namespace kolo::engine {
 namespace {
@@ -51,7 +52,7 @@ bool EngineImpl::advance(Visitor visitor) {
     moved |= may_relay && !negotiation_.has_ended() && negotiation_.relay();
     moved |= !held_ && run_listed(visitor != Visitor::hook);
     moved |= executor_.advance();
-    moved |= executor_.communicator().moved();
+    moved |= executor_.communicator().made_progress();
     watch_lane();
     if (parts_.transport != nullptr) {
       moved |= std::exchange(transfers_seen_, parts_.transport->completed()) != parts_.transport->completed();

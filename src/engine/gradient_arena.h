@@ -8,9 +8,8 @@
 #include <mutex>
 #include <vector>
 
-#include "kolo/communicator.h"
-#include "kolo/gradient_memory.h"
-#include "kolo/gradient_reducer.h"
+#include "kolo/spi/communicator.h"
+#include "kolo/spi/gradient_reducer.h"
 
 namespace kolo::engine {
 

@@ -10,6 +10,7 @@
 #include "engine/solo_bucket.h"
 #include "engine/staged_bucket.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 
 namespace kolo::engine {
 
@@ -18,7 +19,8 @@ namespace kolo::engine {
 bool GradientRounds::may_scatter(const PlannedBucket& bucket) const {
   const std::size_t from = settings_.options.in_place_from;
   const auto is_large = [from](const PlannedTensor& tensor) { return tensor.bytes >= from; };
-  if (from == 0 || !host_.allocator().can_scatter() || std::ranges::none_of(bucket.tensors, is_large)) return false;
+  if (from == 0 || !host_.allocator().supports_segmented() || std::ranges::none_of(bucket.tensors, is_large))
+    return false;
   std::uint64_t word = 0;
   AllreduceOptions options;
   options.count = bucket.bytes / size_of(bucket.dtype);

@@ -21,7 +21,8 @@
 #include "engine/gradient_arena.h"
 #include "engine/messages.h"
 #include "engine/plan.h"
-#include "kolo/gradient_reducer.h"
+#include "kolo/spi/communicator.h"
+#include "kolo/spi/gradient_reducer.h"
 #include "telemetry/counters.h"
 
 namespace kolo::engine {

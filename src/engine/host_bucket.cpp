@@ -6,7 +6,7 @@
 namespace kolo::engine {
 
 std::size_t HostBucket::memory_for(const PlannedBucket& plan, bool has_home) {
-  return HostReduction::memory_for(plan) + (has_home ? Scattering::table_bytes(plan.tensors.size()) : 0);
+  return HostReduction::memory_for(plan) + (has_home ? SegmentedBuffer::table_bytes(plan.tensors.size()) : 0);
 }
 
 HostBucket::HostBucket(HostBucketParts parts)
@@ -52,7 +52,7 @@ void HostBucket::launch(const Reduction& reduction, bool as_void) {
   if (home_ == nullptr) {
     reduction_.start(reduction, flags(as_void));
   } else {
-    reduction_.start_scattered(reduction, flags(as_void), {begins_, places_, home_});
+    reduction_.start_segmented(reduction, flags(as_void), {begins_, places_, home_});
   }
 }
 

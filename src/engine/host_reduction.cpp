@@ -32,9 +32,9 @@ void HostReduction::start(const Reduction& reduction, FlagWords flags) {
   operation_ = parts_.communicator->start(options(reduction, flags));
 }
 
-void HostReduction::start_scattered(const Reduction& reduction, FlagWords flags, const Scattering& scattering) {
+void HostReduction::start_segmented(const Reduction& reduction, FlagWords flags, const SegmentedBuffer& scattering) {
   parts_.counters->launches.add();
-  operation_ = parts_.communicator->start_scattered(options(reduction, flags), scattering);
+  operation_ = parts_.communicator->start_segmented(options(reduction, flags), scattering);
 }
 
 bool HostReduction::advance() {

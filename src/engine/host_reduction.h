@@ -28,10 +28,10 @@ class HostReduction {
   // A new round.
   void open();
   void start(const Reduction& reduction, FlagWords flags);
-  void start_scattered(const Reduction& reduction, FlagWords flags, const Scattering& scattering);
+  void start_segmented(const Reduction& reduction, FlagWords flags, const SegmentedBuffer& scattering);
   // True once complete; false before start().
   bool advance();
-  [[nodiscard]] bool moved() noexcept { return parts_.communicator->moved(); }
+  [[nodiscard]] bool moved() noexcept { return parts_.communicator->made_progress(); }
   [[nodiscard]] Rank rank() const noexcept { return parts_.communicator->rank(); }
   [[nodiscard]] telemetry::Counters& counters() noexcept { return *parts_.counters; }
   [[nodiscard]] std::vector<Rank> waiting_for() const;

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "kolo/engine.h"
 #include "kolo/error.h"
+#include "kolo/spi/engine.h"
 #include "kolo/types.h"
 
 namespace kolo::engine {

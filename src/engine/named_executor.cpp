@@ -9,6 +9,7 @@
 #include "kernels/processor.h"
 #include "kernels/scale_copy.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 
 namespace kolo::engine {
 namespace {

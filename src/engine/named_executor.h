@@ -12,7 +12,7 @@
 #include "engine/messages.h"
 #include "engine/slab_pool.h"
 #include "engine/work_state.h"
-#include "kolo/communicator.h"
+#include "kolo/spi/communicator.h"
 #include "telemetry/counters.h"
 
 namespace kolo::engine {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kolo/config.h"
-#include "kolo/gradient_reducer.h"
+#include "kolo/spi/gradient_reducer.h"
 #include "kolo/types.h"
 
 namespace kolo::engine {

@@ -7,7 +7,7 @@
 
 #include "base/keep_for_good.h"
 #include "engine/gradient_rounds.h"
-#include "kolo/engine_lifetime.h"
+#include "kolo/spi/engine.h"
 
 namespace kolo::engine {
 

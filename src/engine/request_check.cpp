@@ -9,7 +9,7 @@
 #include "engine/negotiation.h"
 #include "engine/signature.h"
 #include "kolo/error.h"
-#include "kolo/strides.h"
+#include "kolo/spi/strides.h"
 
 namespace kolo::engine {
 namespace {
@@ -64,7 +64,6 @@ std::string refusal_of(const Request& request, int size, Rank rank) {
   const bool scaled = request.prescale != 1.0 || request.postscale != 1.0;
   const bool floating = is_floating(request.dtype);
   if (request.kind == RequestKind::allreduce && scaled && !floating) return "scales need a floating-point dtype";
-  if (!request.stream.on_host()) return "operations by name take memory of the host, and its memory is on a device";
   return {};
 }
 

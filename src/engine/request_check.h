@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "kolo/engine.h"
-#include "kolo/gradient_reducer.h"
+#include "kolo/spi/engine.h"
+#include "kolo/spi/gradient_reducer.h"
 
 namespace kolo::engine {
 

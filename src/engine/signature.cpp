@@ -7,7 +7,7 @@
 #include <unordered_set>
 
 #include "base/strings.h"
-#include "kolo/strides.h"
+#include "kolo/spi/strides.h"
 
 namespace kolo::engine {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/messages.h"
-#include "kolo/gradient_reducer.h"
+#include "kolo/spi/gradient_reducer.h"
 
 namespace kolo::engine {
 

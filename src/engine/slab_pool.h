@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "kolo/communicator.h"
+#include "kolo/spi/communicator.h"
 
 namespace kolo::engine {
 

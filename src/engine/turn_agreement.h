@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "device/lane.h"
-#include "kolo/communicator.h"
+#include "kolo/spi/communicator.h"
 #include "telemetry/counters.h"
 
 namespace kolo::engine {
@@ -36,7 +36,7 @@ class TurnAgreement {
   [[nodiscard]] bool takes_turn() noexcept;
   // Forgets what was started.
   void reset() noexcept { operation_.reset(); }
-  [[nodiscard]] bool moved() noexcept { return communicator_->moved(); }
+  [[nodiscard]] bool moved() noexcept { return communicator_->made_progress(); }
   [[nodiscard]] std::vector<Rank> waiting_for() const;
 
  private:

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "engine/work_state.h"
-#include "kolo/engine.h"
+#include "kolo/spi/engine.h"
 
 namespace kolo::engine {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cuda/memory.h"
-#include "kolo/communicator.h"
+#include "kolo/spi/communicator.h"
 #include "nccl/group_state.h"
 
 namespace kolo::nccl {

@@ -2,7 +2,7 @@
 #include <string>
 
 #include "base/deadline.h"
-#include "kolo/communicator.h"
+#include "kolo/spi/communicator.h"
 #include "nccl/group_state.h"
 
 namespace kolo::nccl {

@@ -9,7 +9,7 @@
 
 #include "cuda/kernel.h"
 #include "cuda/runtime.h"
-#include "kolo/communicator.h"
+#include "kolo/spi/communicator.h"
 #include "nccl/agree.h"
 #include "telemetry/logger.h"
 

@@ -6,6 +6,7 @@
 
 #include "base/strings.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 #include "nccl/environment.h"
 #include "nccl/library.h"
 #include "nccl/make.h"

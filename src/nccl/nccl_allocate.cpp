@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 #include "nccl/nccl_communicator.h"
 
 namespace kolo::nccl {

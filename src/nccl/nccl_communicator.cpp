@@ -6,6 +6,7 @@
 
 #include "comm/validate.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 #include "nccl/device_buffer.h"
 #include "nccl/device_operation.h"
 #include "nccl/type_names.h"
@@ -89,7 +90,7 @@ NcclCommunicator::~NcclCommunicator() {
   handle().end([this] { return last_ == nullptr || last_->event().passed(); });
 }
 
-void NcclCommunicator::give_up() noexcept {
+void NcclCommunicator::abort() noexcept {
   if (handle().failed()) return;
   try {
     handle().fail(std::make_exception_ptr(BackendError("aborted, because the group of ranks has ended")));

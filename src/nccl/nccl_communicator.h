@@ -8,7 +8,7 @@
 
 #include "cuda/kernel.h"
 #include "kernels/scale.h"
-#include "kolo/communicator.h"
+#include "kolo/spi/communicator.h"
 #include "nccl/device_buffer.h"
 #include "nccl/group_state.h"
 #include "nccl/scratch.h"
@@ -40,7 +40,7 @@ class NcclCommunicator final : public Communicator {
                                                                         std::chrono::milliseconds timeout) override;
   [[nodiscard]] Choice explain(const AllreduceOptions& options) const override;
   void wait_for_activity(std::chrono::microseconds at_most) override;
-  void give_up() noexcept override;
+  void abort() noexcept override;
 
  private:
   [[nodiscard]] CommHandle& handle() const noexcept { return group_->handle; }

@@ -1,5 +1,6 @@
 // The twin of everything in this folder in builds without NCCL.
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 #include "nccl/library.h"
 #include "nccl/make.h"
 

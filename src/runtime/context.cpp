@@ -1,5 +1,7 @@
 // Builds the object graph of one rank.
 #include "kolo/context.h"
+#include "kolo/spi/communicator.h"
+#include "kolo/spi/engine.h"
 
 #include <algorithm>
 #include <utility>
@@ -186,6 +188,10 @@ Communicator& Context::communicator() {
   return *parts_->communicator;
 }
 Engine& Context::engine() noexcept { return *parts_->engine; }
+Work Context::submit(Request request) { return parts_->engine->submit(std::move(request)); }
+void Context::barrier() { communicator().barrier(); }
+void Context::wait_for_devices() { parts_->engine->wait_for_devices(); }
+void Context::report_failure(const std::exception& error) noexcept { parts_->engine->fail_round(error); }
 std::exception_ptr Context::failure() const noexcept {
   try {
     if (size() > 1) parts_->engine->check_others();

@@ -7,6 +7,7 @@
 #include "cluster/bootstrap.h"
 #include "engine/engine_impl.h"
 #include "kolo/context.h"
+#include "kolo/spi/communicator.h"
 #include "runtime/devices.h"
 #include "runtime/watch.h"
 #include "runtime/wires.h"

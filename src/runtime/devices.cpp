@@ -10,6 +10,8 @@
 #include "kernels/device_image.h"
 #include "kernels/try_out.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
+#include "kolo/spi/engine.h"
 #include "nccl/make.h"
 #include "runtime/device_agreement.h"
 #include "runtime/lane_groups.h"

@@ -1,4 +1,5 @@
-#include "kolo/gather_texts.h"
+#include "kolo/context.h"
+#include "kolo/spi/communicator.h"
 
 #include <algorithm>
 #include <cstdint>

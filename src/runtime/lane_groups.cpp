@@ -7,6 +7,7 @@
 #include "base/strings.h"
 #include "device/staged_crossing.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 
 namespace kolo::runtime {
 namespace {

@@ -9,6 +9,7 @@
 #include "cluster/limits.h"
 #include "comm/make.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 #include "transport/make.h"
 #include "transport/subset.h"
 

@@ -2,7 +2,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "kolo/counters.h"
+#include "kolo/context.h"
 
 namespace kolo::telemetry {
 

@@ -2,7 +2,7 @@
 #include <string>
 #include <string_view>
 
-#include "kolo/log.h"
+#include "kolo/config.h"
 
 namespace kolo::telemetry {
 

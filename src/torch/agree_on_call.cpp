@@ -1,7 +1,7 @@
 #include "torch/agree_on_call.h"
 
+#include "kolo/context.h"
 #include "kolo/error.h"
-#include "kolo/gather_texts.h"
 
 namespace kolo {
 

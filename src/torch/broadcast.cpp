@@ -1,4 +1,5 @@
 #include "kolo/torch/broadcast.h"
+#include "kolo/spi/communicator.h"
 
 #include <c10/core/GradMode.h>
 

@@ -1,4 +1,5 @@
 #include "kolo/torch/distributed_optimizer.h"
+#include "kolo/spi/engine.h"
 
 #include <c10/core/GradMode.h>
 

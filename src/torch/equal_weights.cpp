@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kolo/error.h"
+#include "kolo/spi/engine.h"
 #include "torch/fingerprint.h"
 #include "torch/ranks_text.h"
 

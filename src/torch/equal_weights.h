@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "kolo/engine.h"
+#include "kolo/spi/engine.h"
 #include "kolo/torch/distributed_optimizer.h"
 
 namespace kolo {

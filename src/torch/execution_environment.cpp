@@ -7,7 +7,7 @@
 #include <sstream>
 #include <string_view>
 
-#include "kolo/engine.h"
+#include "kolo/spi/engine.h"
 #include "torch/ranks_text.h"
 
 namespace kolo {

@@ -1,4 +1,4 @@
-#include "kolo/torch/fused_adamw.h"
+#include "kolo/torch/fused_optimizers.h"
 
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/full.h>

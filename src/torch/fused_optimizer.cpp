@@ -1,4 +1,4 @@
-#include "kolo/torch/fused_optimizer.h"
+#include "kolo/spi/fused_optimizer.h"
 
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>

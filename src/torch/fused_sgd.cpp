@@ -1,4 +1,4 @@
-#include "kolo/torch/fused_sgd.h"
+#include "kolo/torch/fused_optimizers.h"
 
 #include <ATen/ops/_fused_sgd.h>
 #include <ATen/ops/zeros_like.h>

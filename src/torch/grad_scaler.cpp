@@ -8,14 +8,18 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <deque>
 #include <limits>
+#include <map>
+#include <optional>
 #include <string>
 #include <thread>
 #include <tuple>
 #include <utility>
 
 #include "kolo/error.h"
-#include "kolo/torch/fused_optimizer.h"
+#include "kolo/spi/engine.h"
+#include "kolo/spi/fused_optimizer.h"
 #include "torch/tensor_check.h"
 #include "torch/torch_device.h"
 
@@ -96,13 +100,71 @@ std::vector<Gradients> gradients_of(const torch::optim::Optimizer& optimizer) {
 
 }  // namespace
 
-GradScaler::GradScaler(const GradScalerOptions& options, Context* context) : options_(options), context_(context) {
+class GradScaler::Impl {
+ public:
+  // `context`: null for one rank alone.
+  Impl(const GradScalerOptions& options, Context* context);
+  [[nodiscard]] at::Tensor scale(const at::Tensor& loss);
+  void unscale_(torch::optim::Optimizer& optimizer);
+  bool step(torch::optim::Optimizer& optimizer);
+  void step_async(DistributedOptimizer& distributed);
+  void update();
+  [[nodiscard]] const State& state();
+  void load(const State& state);
+
+ private:
+  struct Stage {
+    bool unscaled = false, stepped = false;
+    bool in_update = false;  // the update unscales
+    // The number of rounds of a DistributedOptimizer that had ended. Empty if only the optimizer in it was unscaled.
+    std::optional<std::uint64_t> round;
+    std::vector<at::Tensor> overflows;  // one for each device: not 0 if a gradient was not finite
+  };
+  void unscale(torch::optim::Optimizer& optimizer, Stage& stage) const;
+  [[nodiscard]] static bool search(torch::optim::Optimizer& optimizer, Stage& stage);
+  template <class Step>
+  void take(torch::optim::Optimizer& optimizer, const Step& step, const float* skip = nullptr);
+  template <class Decision>
+  auto or_forget(torch::optim::Optimizer& optimizer, const Decision& decision);
+  [[nodiscard]] Context& context() const;
+  // `of`: the name of the DistributedOptimizer, or empty, so that threads of a rank can ask for several at a time.
+  [[nodiscard]] bool on_any_rank(bool here, const std::string& of) const;
+  bool overflowed(const Stage& stage, const std::string& of) const;
+  void close_round(DistributedOptimizer& optimizer);
+  Stage& stage_of(torch::optim::Optimizer& optimizer);
+  bool decide(torch::optim::Optimizer& optimizer, const std::string& of);
+  [[nodiscard]] OverflowVote* vote_of(const DistributedOptimizer& distributed);
+  void change_scale();
+  [[nodiscard]] float wait_for(DeviceScalarFuture& value) const;
+  void settle();
+
+  GradScalerOptions options_;
+  Context* context_;
+  EngineLifetime lifetime_;
+  State state_;
+  std::map<const torch::optim::Optimizer*, Stage> stages_;  // since the last update()
+  bool overflow_ = false;                                   // in one of them
+  // The vote of step_async() for each optimizer; null: as step(). Not by address, because on some ranks a new optimizer
+  // may get the address of a destroyed one.
+  using Watched = std::weak_ptr<torch::optim::Optimizer>;
+  std::map<Watched, std::unique_ptr<OverflowVote>, std::owner_less<Watched>> votes_;
+  // A step that the device decides.
+  struct Late {
+    std::shared_ptr<StepLauncher> launcher;  // of the value
+    std::unique_ptr<DeviceScalarFuture> overflow;
+    Watched optimizer;
+  };
+  std::deque<Late> late_;
+  bool late_update_ = false;  // update() was called and waits for late_
+};
+
+GradScaler::Impl::Impl(const GradScalerOptions& options, Context* context) : options_(options), context_(context) {
   if (context != nullptr) lifetime_ = context->engine().lifetime();
   check(options);
   load({options.init_scale, 0});
 }
 
-void GradScaler::load(const State& state) {
+void GradScaler::Impl::load(const State& state) {
   if (!std::isfinite(state.scale) || state.scale <= 0) {
     throw UsageError("GradScaler: the scale must be positive and finite, not " + std::to_string(state.scale));
   }
@@ -112,21 +174,17 @@ void GradScaler::load(const State& state) {
   state_ = state;
 }
 
-GradScaler::~GradScaler() = default;
-GradScaler::GradScaler(GradScaler&&) noexcept = default;
-GradScaler& GradScaler::operator=(GradScaler&&) noexcept = default;
-
-at::Tensor GradScaler::scale(const at::Tensor& loss) {
+at::Tensor GradScaler::Impl::scale(const at::Tensor& loss) {
   settle();
   return loss.mul(state_.scale);
 }
 
-const GradScaler::State& GradScaler::state() {
+const GradScaler::State& GradScaler::Impl::state() {
   settle();
   return state_;
 }
 
-void GradScaler::unscale(torch::optim::Optimizer& optimizer, Stage& stage) const {
+void GradScaler::Impl::unscale(torch::optim::Optimizer& optimizer, Stage& stage) const {
   const c10::NoGradGuard no_grad;
   for (const auto& [device, tensors] : gradients_of(optimizer)) {
     const auto options = c10::TensorOptions().device(device).dtype(c10::kFloat);
@@ -144,7 +202,7 @@ void GradScaler::unscale(torch::optim::Optimizer& optimizer, Stage& stage) const
   stage.unscaled = true;
 }
 
-void GradScaler::unscale_(torch::optim::Optimizer& optimizer) {
+void GradScaler::Impl::unscale_(torch::optim::Optimizer& optimizer) {
   if (auto* const distributed = dynamic_cast<DistributedOptimizer*>(&optimizer); distributed != nullptr) {
     close_round(*distributed);
     return unscale_(distributed->optimizer());
@@ -157,7 +215,7 @@ void GradScaler::unscale_(torch::optim::Optimizer& optimizer) {
 }
 
 // What was noted in a round before this one belongs to a step that nobody finished, or that update() has followed.
-void GradScaler::close_round(DistributedOptimizer& optimizer) {
+void GradScaler::Impl::close_round(DistributedOptimizer& optimizer) {
   Stage& stage = stages_[&optimizer.optimizer()];
   if (stage.stepped && stage.round == optimizer.rounds()) {  // synchronize() would begin another round
     throw UsageError("GradScaler: unscale_() or step() after step() of the same optimizer; call update() first");
@@ -168,7 +226,7 @@ void GradScaler::close_round(DistributedOptimizer& optimizer) {
 }
 
 // Instead of unscale(), for an optimizer that unscales in passing. False: this one does not.
-bool GradScaler::search(torch::optim::Optimizer& optimizer, Stage& stage) {
+bool GradScaler::Impl::search(torch::optim::Optimizer& optimizer, Stage& stage) {
   auto* const fused = dynamic_cast<FusedOptimizer*>(&optimizer);
   if (fused == nullptr || !fused->launches_all()) return false;
   const auto gradients = gradients_of(optimizer);  // on one device, and of one type
@@ -180,21 +238,21 @@ bool GradScaler::search(torch::optim::Optimizer& optimizer, Stage& stage) {
 }
 
 // Of a step that begins.
-GradScaler::Stage& GradScaler::stage_of(torch::optim::Optimizer& optimizer) {
+GradScaler::Impl::Stage& GradScaler::Impl::stage_of(torch::optim::Optimizer& optimizer) {
   settle();
   Stage& stage = stages_[&optimizer];
   if (stage.stepped) throw UsageError("GradScaler: step() a second time since update()");
   return stage;
 }
 
-Context& GradScaler::context() const {
+Context& GradScaler::Impl::context() const {
   if (!lifetime_.is_over()) return *context_;
   throw UsageError(
       "the Context of this GradScaler has been destroyed: keep it for as long as the scaler, or load() the "
       "state of before into a scaler of another Context");
 }
 
-bool GradScaler::on_any_rank(bool here, const std::string& of) const {
+bool GradScaler::Impl::on_any_rank(bool here, const std::string& of) const {
   if (context_ == nullptr || context().size() == 1) return here;
   const auto flag = std::make_shared<double>(here ? 1.0 : 0.0);
   Request request;
@@ -211,7 +269,7 @@ bool GradScaler::on_any_rank(bool here, const std::string& of) const {
 
 // Where a rank has failed the step is over.
 template <class Decision>
-auto GradScaler::or_forget(torch::optim::Optimizer& optimizer, const Decision& decision) {
+auto GradScaler::Impl::or_forget(torch::optim::Optimizer& optimizer, const Decision& decision) {
   try {
     return decision();
   } catch (...) {
@@ -220,14 +278,14 @@ auto GradScaler::or_forget(torch::optim::Optimizer& optimizer, const Decision& d
   }
 }
 
-bool GradScaler::overflowed(const Stage& stage, const std::string& of) const {
+bool GradScaler::Impl::overflowed(const Stage& stage, const std::string& of) const {
   double here = 0;
   for (const auto& overflow : stage.overflows) here = std::max(here, overflow.item<double>());  // waits for the device
   return on_any_rank(here != 0, of);
 }
 
 // Whether this step is taken.
-bool GradScaler::decide(torch::optim::Optimizer& optimizer, const std::string& of) {
+bool GradScaler::Impl::decide(torch::optim::Optimizer& optimizer, const std::string& of) {
   Stage& stage = stage_of(optimizer);
   if (!stage.unscaled && !search(optimizer, stage)) unscale(optimizer, stage);
   const bool overflow = or_forget(optimizer, [&] { return overflowed(stage, of); });
@@ -238,7 +296,7 @@ bool GradScaler::decide(torch::optim::Optimizer& optimizer, const std::string& o
 
 // `step` updates the weights, unless the device finds at `skip` that it is to leave them.
 template <class Step>
-void GradScaler::take(torch::optim::Optimizer& optimizer, const Step& step, const float* skip) {
+void GradScaler::Impl::take(torch::optim::Optimizer& optimizer, const Step& step, const float* skip) {
   auto* const fused = dynamic_cast<FusedOptimizer*>(&optimizer);
   if (fused == nullptr || !stages_[&optimizer].in_update) return step();
   struct Scaled {
@@ -254,7 +312,7 @@ void GradScaler::take(torch::optim::Optimizer& optimizer, const Step& step, cons
 }
 
 // Agreed on once: ranks that went different ways would wait for each other.
-OverflowVote* GradScaler::vote_of(const DistributedOptimizer& distributed) {
+OverflowVote* GradScaler::Impl::vote_of(const DistributedOptimizer& distributed) {
   const auto optimizer = distributed.watch_optimizer().lock();
   auto* const fused = dynamic_cast<FusedOptimizer*>(optimizer.get());
   std::erase_if(votes_, [](const auto& vote) { return vote.first.expired(); });
@@ -274,7 +332,7 @@ OverflowVote* GradScaler::vote_of(const DistributedOptimizer& distributed) {
   return (votes_[optimizer] = std::move(vote)).get();
 }
 
-void GradScaler::step_async(DistributedOptimizer& distributed) {
+void GradScaler::Impl::step_async(DistributedOptimizer& distributed) {
   close_round(distributed);
   torch::optim::Optimizer& optimizer = distributed.optimizer();
   Stage& stage = stage_of(optimizer);
@@ -292,11 +350,11 @@ void GradScaler::step_async(DistributedOptimizer& distributed) {
   late_.push_back({launcher, launcher->read(overflow, vote->stream()), distributed.watch_optimizer()});
 }
 
-float GradScaler::wait_for(LateValue& value) const {
+float GradScaler::Impl::wait_for(DeviceScalarFuture& value) const {
   using Clock = std::chrono::steady_clock;
   const auto deadline = Clock::now() + (context_ == nullptr ? Config().timeout : context().config().timeout);
   for (;;) {
-    if (const auto come = value.look()) return *come;
+    if (const auto come = value.poll()) return *come;
     if (Clock::now() > deadline) {
       throw TimeoutError({}, "GradScaler: this rank's device has not come to the end of a step");
     }
@@ -306,7 +364,7 @@ float GradScaler::wait_for(LateValue& value) const {
 }
 
 // Waits for what step_async() has left to the device. What it has not come to when it throws is waited for again.
-void GradScaler::settle() {
+void GradScaler::Impl::settle() {
   if (!late_update_) return;
   while (!late_.empty()) {
     const bool left_out = wait_for(*late_.front().overflow) != 0;
@@ -320,7 +378,7 @@ void GradScaler::settle() {
   change_scale();
 }
 
-bool GradScaler::step(torch::optim::Optimizer& optimizer) {
+bool GradScaler::Impl::step(torch::optim::Optimizer& optimizer) {
   auto* const distributed = dynamic_cast<DistributedOptimizer*>(&optimizer);
   if (distributed == nullptr) {
     if (!decide(optimizer, {})) return false;
@@ -337,7 +395,7 @@ bool GradScaler::step(torch::optim::Optimizer& optimizer) {
   return true;
 }
 
-void GradScaler::update() {
+void GradScaler::Impl::update() {
   bool stepped = false;
   for (const auto& [optimizer, stage] : stages_) stepped |= stage.stepped;
   if (!stepped) throw UsageError("GradScaler: update() without a step() before it");
@@ -346,7 +404,7 @@ void GradScaler::update() {
   if (!late_update_) change_scale();
 }
 
-void GradScaler::change_scale() {
+void GradScaler::Impl::change_scale() {
   if (overflow_) {
     // Below, 1/scale would be infinite in fp32.
     const double smallest = std::numeric_limits<float>::min();
@@ -358,5 +416,20 @@ void GradScaler::change_scale() {
   }
   overflow_ = false;
 }
+
+GradScaler::GradScaler(Context& context, const GradScalerOptions& options)
+    : impl_(std::make_unique<Impl>(options, &context)) {}
+GradScaler::GradScaler(const GradScalerOptions& options) : impl_(std::make_unique<Impl>(options, nullptr)) {}
+GradScaler::~GradScaler() = default;
+GradScaler::GradScaler(GradScaler&&) noexcept = default;
+GradScaler& GradScaler::operator=(GradScaler&&) noexcept = default;
+
+at::Tensor GradScaler::scale(const at::Tensor& loss) { return impl_->scale(loss); }
+void GradScaler::unscale_(torch::optim::Optimizer& optimizer) { impl_->unscale_(optimizer); }
+bool GradScaler::step(torch::optim::Optimizer& optimizer) { return impl_->step(optimizer); }
+void GradScaler::step_async(DistributedOptimizer& optimizer) { impl_->step_async(optimizer); }
+void GradScaler::update() { impl_->update(); }
+const GradScaler::State& GradScaler::state() { return impl_->state(); }
+void GradScaler::load(const State& state) { impl_->load(state); }
 
 }  // namespace kolo

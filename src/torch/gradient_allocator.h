@@ -21,7 +21,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "kolo/gradient_memory.h"
+#include "kolo/spi/gradient_reducer.h"
 
 namespace kolo {
 

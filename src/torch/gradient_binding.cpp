@@ -7,7 +7,8 @@
 #include <utility>
 
 #include "kolo/error.h"
-#include "kolo/torch/fused_optimizer.h"
+#include "kolo/spi/engine.h"
+#include "kolo/spi/fused_optimizer.h"
 #include "torch/gradient_allocator.h"
 #include "torch/leftovers.h"
 #include "torch/optimizer_settings.h"

@@ -30,8 +30,8 @@
 #include <utility>
 #include <vector>
 
-#include "kolo/engine.h"
-#include "kolo/gradient_reducer.h"
+#include "kolo/spi/engine.h"
+#include "kolo/spi/gradient_reducer.h"
 #include "torch/gradient_slot.h"
 #include "torch/parameter_table.h"
 

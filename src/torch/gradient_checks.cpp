@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "kolo/error.h"
-#include "kolo/torch/fused_optimizer.h"
+#include "kolo/spi/fused_optimizer.h"
 #include "torch/equal_weights.h"
 #include "torch/gradient_binding.h"
 #include "torch/leftovers.h"

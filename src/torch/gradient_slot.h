@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "kolo/gradient_reducer.h"
+#include "kolo/spi/gradient_reducer.h"
 #include "torch/weak_tensor.h"
 
 namespace kolo {

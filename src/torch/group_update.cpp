@@ -12,6 +12,7 @@
 #include <string>
 
 #include "kolo/error.h"
+#include "kolo/spi/strides.h"
 #include "torch/dtype.h"
 #include "torch/tensor_check.h"
 #include "torch/torch_device.h"

@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-#include "kolo/optimizer_step.h"
+#include "kolo/spi/optimizer_step.h"
 #include "torch/update_loops.h"
 
 namespace kolo {

@@ -1,4 +1,4 @@
-#include "kolo/torch/images.h"
+#include "kolo/data/normalize_images.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/where.h>
@@ -7,8 +7,8 @@
 #include <cmath>
 #include <sstream>
 
-#include "kolo/engine.h"
 #include "kolo/error.h"
+#include "kolo/spi/engine.h"
 #include "torch/dtype.h"
 #include "torch/tensor_check.h"
 #include "torch/torch_device.h"

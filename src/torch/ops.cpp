@@ -58,7 +58,7 @@ std::int64_t rows_of_all(Context& context, std::int64_t rows, std::string name) 
   request.sizes = {1};
   request.input = mine.get();
   request.keep = mine;
-  Work work = context.engine().submit(std::move(request));
+  Work work = context.submit(std::move(request));
   work.wait();
   std::vector<std::int64_t> all(work.result().size() / sizeof(std::int64_t));
   std::memcpy(all.data(), work.result().data(), work.result().size());
@@ -76,13 +76,13 @@ at::Tensor TensorWork::wait() {
 TensorWork allreduce_async(Context& context, at::Tensor tensor, ReduceOp op, std::string name) {
   auto [request, dense] = prepare(tensor, std::move(name), RequestKind::allreduce);
   request.op = op;
-  return {context.engine().submit(std::move(request)), std::move(tensor), std::move(dense)};
+  return {context.submit(std::move(request)), std::move(tensor), std::move(dense)};
 }
 
 TensorWork broadcast_async(Context& context, at::Tensor tensor, Rank root, std::string name) {
   auto [request, dense] = prepare(tensor, std::move(name), RequestKind::broadcast);
   request.root = root;
-  return {context.engine().submit(std::move(request)), std::move(tensor), std::move(dense)};
+  return {context.submit(std::move(request)), std::move(tensor), std::move(dense)};
 }
 
 at::Tensor allreduce_(Context& context, at::Tensor tensor, ReduceOp op, std::string name) {
@@ -95,7 +95,7 @@ at::Tensor broadcast_(Context& context, at::Tensor tensor, Rank root, std::strin
 
 at::Tensor allgather(Context& context, const at::Tensor& tensor, std::string name) {
   auto [request, dense] = prepare(tensor, name, RequestKind::allgather);
-  Work work = context.engine().submit(std::move(request));
+  Work work = context.submit(std::move(request));
   work.wait();
   const auto bytes = work.result();
   std::vector<std::int64_t> sizes = dense.sizes().vec();
@@ -123,7 +123,7 @@ std::vector<double> allreduce_metrics(Context& context, std::vector<double> valu
   request.input = shared->data();
   request.output = shared->data();
   request.keep = shared;
-  context.engine().submit(std::move(request)).wait();
+  context.submit(std::move(request)).wait();
   return *shared;
 }
 

@@ -18,7 +18,7 @@
 #include <utility>
 
 #include "kolo/error.h"
-#include "kolo/torch/fused_optimizer.h"
+#include "kolo/spi/fused_optimizer.h"
 #include "torch/fingerprint.h"
 #include "torch/torch_device.h"
 

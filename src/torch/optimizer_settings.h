@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kolo/gradient_reducer.h"
+#include "kolo/spi/gradient_reducer.h"
 #include "kolo/torch/distributed_optimizer.h"
 
 namespace kolo {

@@ -4,8 +4,9 @@
 
 #include <sstream>
 
+#include "kolo/context.h"
 #include "kolo/error.h"
-#include "kolo/gather_texts.h"
+#include "kolo/spi/communicator.h"
 #include "kolo/torch/broadcast.h"
 #include "kolo/torch/distributed_optimizer.h"
 #include "torch/agree_on_call.h"

@@ -7,7 +7,7 @@
 #include <unordered_set>
 
 #include "kolo/error.h"
-#include "kolo/strides.h"
+#include "kolo/spi/strides.h"
 #include "torch/dtype.h"
 #include "torch/tensor_check.h"
 #include "torch/torch_device.h"

@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "kolo/gradient_reducer.h"
+#include "kolo/spi/gradient_reducer.h"
 #include "kolo/torch/distributed_optimizer.h"
 #include "torch/weak_tensor.h"
 

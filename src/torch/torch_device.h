@@ -4,7 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Stream.h>
 
-#include "kolo/stream.h"
+#include "kolo/types.h"
 
 namespace kolo {
 

@@ -2,7 +2,7 @@
 // The inner loops of FusedSGD and FusedAdamW: one tensor of a step, as plain memory.
 #include <cstddef>
 
-#include "kolo/optimizer_step.h"
+#include "kolo/spi/optimizer_step.h"
 #include "kolo/types.h"
 
 namespace kolo {

@@ -2,8 +2,9 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 
+#include "kolo/context.h"
 #include "kolo/error.h"
-#include "kolo/gather_texts.h"
+#include "kolo/spi/communicator.h"
 #include "kolo/torch/cuda.h"
 #include "torch/load_cuda.h"
 

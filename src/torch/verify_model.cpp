@@ -1,9 +1,9 @@
 // First only a fingerprint of every rank's table goes round; the tables themselves only when two differ.
 #include <sstream>
 
+#include "kolo/context.h"
 #include "kolo/error.h"
-#include "kolo/gather_texts.h"
-#include "kolo/strides.h"
+#include "kolo/spi/strides.h"
 #include "kolo/torch/broadcast.h"
 #include "torch/fingerprint.h"
 

@@ -16,6 +16,8 @@
 #include <thread>
 
 #include "kolo/kolo.h"
+#include "kolo/spi/communicator.h"
+#include "kolo/spi/engine.h"
 
 namespace kolo::test {
 namespace {

@@ -10,6 +10,7 @@
 #include "contract/contract_data.h"
 #include "contract/scattered_contract.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 #include "support/sanitizers.h"
 
 namespace kolo::test {

@@ -3,7 +3,7 @@
 // leave a rank behind in a collective.
 #include <span>
 
-#include "kolo/communicator.h"
+#include "kolo/spi/communicator.h"
 
 namespace kolo::test {
 

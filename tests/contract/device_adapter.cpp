@@ -8,6 +8,7 @@
 #include "comm/private_buffer.h"
 #include "comm/validate.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 
 namespace kolo::test {
 namespace {

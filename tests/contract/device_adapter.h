@@ -8,7 +8,7 @@
 #include "contract/communicator_contract.h"
 #include "cuda/memory.h"
 #include "cuda/stream.h"
-#include "kolo/communicator.h"
+#include "kolo/spi/communicator.h"
 
 namespace kolo::test {
 

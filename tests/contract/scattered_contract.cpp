@@ -8,6 +8,7 @@
 
 #include "contract/contract_data.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 #include "support/sanitizers.h"
 
 namespace kolo::test {
@@ -30,7 +31,7 @@ class Pieces {
     begins_.push_back(at);
     count_ = at + tail;
     const std::size_t bytes = (count_ * size_of(dtype) + kLine - 1) / kLine * kLine;
-    const std::size_t sizes[] = {kLine + bytes + Scattering::table_bytes(begins_.size()), 3 * bytes + kLine};
+    const std::size_t sizes[] = {kLine + bytes + SegmentedBuffer::table_bytes(begins_.size()), 3 * bytes + kLine};
     buffers_ = comm.allocate(sizes, kLimit);
     places_.resize(begins_.size());
   }
@@ -63,9 +64,9 @@ class Pieces {
     options.registered = buffers_[0].get();
     return options;
   }
-  [[nodiscard]] Scattering scattering() { return {begins_, places_, buffers_[1].get()}; }
+  [[nodiscard]] SegmentedBuffer scattering() { return {begins_, places_, buffers_[1].get()}; }
   void run(const AllreduceOptions& options) {
-    const auto operation = comm_.start_scattered(options, scattering());
+    const auto operation = comm_.start_segmented(options, scattering());
     comm_.drive(*operation, kLimit, "a scattered allreduce");
   }
 
@@ -113,9 +114,9 @@ const std::vector<std::size_t> kSmall{1, 3, 1, 0, 20, 2};
 const std::vector<std::size_t> kLarge{1, 9000, 2, 4000, 5000};  // more than is reduced at a time; slices end within
 
 bool refuses(Communicator& comm) {
-  if (comm.can_scatter()) return false;
+  if (comm.supports_segmented()) return false;
   Pieces pieces(comm, DType::f32, kSmall, 5);
-  EXPECT_THROW((void)comm.start_scattered(pieces.options(), pieces.scattering()), UsageError);
+  EXPECT_THROW((void)comm.start_segmented(pieces.options(), pieces.scattering()), UsageError);
   comm.barrier(kLimit);
   return true;
 }
@@ -191,7 +192,7 @@ void scattered_misuse_is_refused(Communicator& comm, Algorithm /*algorithm*/) {
   if (refuses(comm)) return;
   Pieces pieces(comm, DType::f32, kSmall, 5);
   const auto refused = [&](const AllreduceOptions& options) {
-    EXPECT_THROW((void)comm.start_scattered(options, pieces.scattering()), UsageError);
+    EXPECT_THROW((void)comm.start_segmented(options, pieces.scattering()), UsageError);
   };
   pieces.scatter(1);
   std::byte* const elsewhere = pieces.options().data;

@@ -1,6 +1,6 @@
 #pragma once
 // What a scattered allreduce must do. Communicators that cannot do it must refuse.
-#include "kolo/communicator.h"
+#include "kolo/spi/communicator.h"
 
 namespace kolo::test {
 

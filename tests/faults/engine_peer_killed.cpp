@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "faults/survivor.h"
+#include "kolo/spi/communicator.h"
+#include "kolo/spi/engine.h"
 
 namespace kolo::test {
 namespace {

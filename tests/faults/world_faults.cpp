@@ -17,6 +17,8 @@
 #include <vector>
 
 #include "faults/survivor.h"
+#include "kolo/spi/communicator.h"
+#include "kolo/spi/engine.h"
 
 namespace kolo::test {
 namespace {

@@ -3,7 +3,7 @@
 #include "engine/signature.h"
 #include "fuzz/envelopes.h"
 #include "fuzz/property.h"
-#include "kolo/strides.h"
+#include "kolo/spi/strides.h"
 
 namespace {
 

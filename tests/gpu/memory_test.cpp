@@ -6,6 +6,7 @@
 
 #include "gpu/torch_gpu.h"
 #include "gpu/training_context.h"
+#include "kolo/spi/communicator.h"
 #include "kolo/torch/torch.h"
 
 namespace kolo::test {

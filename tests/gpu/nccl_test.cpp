@@ -13,6 +13,7 @@
 #include "gpu/gpu.h"
 #include "kernels/device_image.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 #include "nccl/library.h"
 #include "nccl/make.h"
 #include "support/scoped_variable.h"
@@ -139,7 +140,7 @@ TEST_F(World, ADeadlineAbortsAndTheProcessGoesOn) {
     if (communicator->rank() != size - 1) {
       const OneFloat mine(device_of(*bootstrap), 1);
       EXPECT_THROW(communicator->allreduce(mine.options(), 3s), TimeoutError);
-      communicator->give_up();
+      communicator->abort();
     }
     (void)bootstrap->allgather("over");
   }

@@ -7,8 +7,8 @@
 
 #include "cluster/make.h"
 #include "comm/make.h"
-#include "kolo/baseline.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 #include "telemetry/counters.h"
 #include "transport/make.h"
 
@@ -128,7 +128,7 @@ TEST_F(LargeCounts, AreReducedAndBroadcastByEveryAlgorithm) {
   }
 
   options.algorithm = Algorithm::automatic;
-  reduce_and_check(*make_mpi_baseline(), options, "MPI");
+  reduce_and_check(*comm::make_mpi(), options, "MPI");
 
   const Rank root = shared_->size() - 1;
   const auto from_root = [root](std::size_t i) { return value(root, i); };

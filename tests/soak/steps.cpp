@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "kolo/kolo.h"
+#include "kolo/spi/engine.h"
 
 namespace {
 

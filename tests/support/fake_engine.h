@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "kolo/engine.h"
 #include "kolo/error.h"
+#include "kolo/spi/engine.h"
 
 namespace kolo::test {
 

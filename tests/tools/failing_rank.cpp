@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "kolo/kolo.h"
+#include "kolo/spi/engine.h"
 
 namespace {
 

@@ -15,6 +15,7 @@
 
 #include "kolo/kolo.h"
 #include "kolo/mpi.h"
+#include "kolo/spi/communicator.h"
 
 namespace {
 

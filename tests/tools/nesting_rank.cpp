@@ -16,6 +16,7 @@
 #include <string>
 
 #include "kolo/kolo.h"
+#include "kolo/spi/communicator.h"
 
 namespace {
 

@@ -11,6 +11,7 @@
 
 #include "kolo/context.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 #include "kolo/torch/torch.h"
 #include "support/local_ranks.h"
 #include "training/one_weight.h"

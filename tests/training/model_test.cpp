@@ -12,6 +12,7 @@
 
 #include "kolo/context.h"
 #include "kolo/error.h"
+#include "kolo/spi/gradient_reducer.h"
 #include "kolo/torch/torch.h"
 #include "support/local_ranks.h"
 

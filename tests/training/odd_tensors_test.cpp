@@ -11,6 +11,7 @@
 #include <functional>
 
 #include "kolo/context.h"
+#include "kolo/data/normalize_images.h"
 #include "kolo/error.h"
 #include "kolo/torch/torch.h"
 #include "support/local_ranks.h"

@@ -7,6 +7,7 @@
 #include <barrier>
 
 #include "kolo/error.h"
+#include "kolo/spi/engine.h"
 #include "support/thread_ranks.h"
 #include "training/equivalence.h"
 

@@ -9,6 +9,7 @@
 
 #include "kolo/context.h"
 #include "kolo/error.h"
+#include "kolo/spi/engine.h"
 #include "kolo/torch/torch.h"
 #include "support/local_ranks.h"
 

@@ -1,16 +1,16 @@
 if(TARGET imagenet_trainer)
-  kolo_test(trainer_report_test SOURCES trainer_report_test.cpp LINK imagenet_trainer LABELS training TORCH)
-  kolo_test(trainer_loss_watch_test SOURCES trainer_loss_watch_test.cpp LINK imagenet_trainer LABELS training TORCH)
-  kolo_test(trainer_options_test SOURCES trainer_options_test.cpp LINK imagenet_trainer LABELS training TORCH)
-  kolo_test(trainer_failure_test SOURCES trainer_failure_test.cpp LINK imagenet_trainer LABELS training TORCH)
-  kolo_test(trainer_data_test SOURCES trainer_data_test.cpp LINK imagenet_trainer LABELS training TORCH)
-  kolo_test(trainer_schedule_test SOURCES trainer_schedule_test.cpp LINK imagenet_trainer LABELS training TORCH)
-  kolo_test(trainer_model_test SOURCES trainer_model_test.cpp LINK imagenet_trainer LABELS training TORCH)
+  kolo_test(trainer_report_test SOURCES trainer_report_test.cpp LINK imagenet_trainer kolo_data_internal LABELS training TORCH)
+  kolo_test(trainer_loss_watch_test SOURCES trainer_loss_watch_test.cpp LINK imagenet_trainer kolo_data_internal LABELS training TORCH)
+  kolo_test(trainer_options_test SOURCES trainer_options_test.cpp LINK imagenet_trainer kolo_data_internal LABELS training TORCH)
+  kolo_test(trainer_failure_test SOURCES trainer_failure_test.cpp LINK imagenet_trainer kolo_data_internal LABELS training TORCH)
+  kolo_test(trainer_data_test SOURCES trainer_data_test.cpp LINK imagenet_trainer kolo_data_internal LABELS training TORCH)
+  kolo_test(trainer_schedule_test SOURCES trainer_schedule_test.cpp LINK imagenet_trainer kolo_data_internal LABELS training TORCH)
+  kolo_test(trainer_model_test SOURCES trainer_model_test.cpp LINK imagenet_trainer kolo_data_internal LABELS training TORCH)
 
-  kolo_test(trainer_device_test SOURCES trainer_device_test.cpp trainer_source_test.cpp LINK imagenet_trainer kolo_torch_device LABELS training
+  kolo_test(trainer_device_test SOURCES trainer_device_test.cpp trainer_source_test.cpp LINK imagenet_trainer kolo_data_internal kolo_torch_device LABELS training
     torch TORCH)
   if(KOLO_HAVE_MPI)
-    kolo_test(trainer_amp_test SOURCES trainer_amp_test.cpp LINK imagenet_trainer MPI::MPI_CXX LABELS training torch
+    kolo_test(trainer_amp_test SOURCES trainer_amp_test.cpp LINK imagenet_trainer kolo_data_internal MPI::MPI_CXX LABELS training torch
       PROCESSES 2 4 TORCH)
     set_property(TEST trainer_amp_test.np4 APPEND PROPERTY LABELS slow)
   endif()

@@ -7,9 +7,9 @@
 #include <set>
 
 #include "data.h"
+#include "kolo/data/images.h"
 #include "kolo/distributed_sampler.h"
 #include "kolo/error.h"
-#include "kolo/images.h"
 #include "ranks.h"
 #include "report.h"
 #include "support/local_ranks.h"

@@ -9,7 +9,7 @@
 
 #include "checkpoints.h"
 #include "data.h"
-#include "kolo/torch/fused_sgd.h"
+#include "kolo/torch/fused_optimizers.h"
 #include "kolo/torch/grad_scaler.h"
 #include "model.h"
 #include "support/device/simulated_device.h"

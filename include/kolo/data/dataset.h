@@ -1,6 +1,8 @@
 #pragma once
-// Where encoded images come from. A Dataset hands out bytes and labels by index; everything that decodes, augments and
-// batches them is in loader.h.
+// Sources of encoded images. A Dataset returns bytes and labels by index; kolo/data/loader.h decodes and batches them.
+//
+//   const auto dataset = std::make_shared<kolo::data::ImageFolder>("images/train");
+//   std::printf("%lld images of %lld classes\n", (long long)dataset->size(), (long long)dataset->classes());
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -10,29 +12,29 @@
 #include <string>
 #include <vector>
 
-#include "kolo/export.h"
+#include "kolo/detail/export.h"
 
 namespace KOLO_EXPORT kolo {
 namespace data {
 
-// Samples numbered 0..size()-1. All calls are const and come from several loader threads at once.
+// Samples with the indices 0 to size() - 1. Thread-safe: several loader threads call it at once.
 class Dataset {
  public:
   virtual ~Dataset() = default;
   [[nodiscard]] virtual std::int64_t size() const = 0;
   [[nodiscard]] virtual std::int64_t classes() const = 0;
-  // The encoded image. The span is valid as long as `scratch` is not changed and the Dataset lives; a source that
-  // holds its samples in memory returns them in place and leaves scratch alone. A sample that cannot be read is a
-  // BackendError: the Loader treats it as a broken file.
+  // The encoded image. The span is valid while `scratch` is unchanged and the Dataset lives. A source with its samples
+  // in memory returns a view of them and does not use `scratch`. Throws BackendError for a sample that cannot be read:
+  // the Loader treats it as a broken file.
   virtual std::span<const std::byte> bytes(std::int64_t index, std::vector<std::byte>& scratch) const = 0;
   [[nodiscard]] virtual std::int64_t label(std::int64_t index) const = 0;
   // For reports, e.g. the file's path below the root.
   [[nodiscard]] virtual std::string name(std::int64_t index) const = 0;
-  // For reports; the label as text unless the source has names. 0 <= label < classes().
+  // For reports; the label as text if the source has no names. REQUIRES: 0 <= label < classes().
   [[nodiscard]] virtual std::string class_name(std::int64_t label) const { return std::to_string(label); }
 };
 
-// What an ImageFolder does not use. Names that begin with a dot are not counted.
+// Entries that an ImageFolder does not use. Names that begin with a dot are not counted.
 struct FolderListing {
   // Files without an image extension, files outside the class folders, and entries that are not regular files.
   std::int64_t ignored = 0;
@@ -70,7 +72,6 @@ class ImageFolder final : public Dataset {
     std::string name;  // below the class's folder
     std::int32_t label;
   };
-  // REQUIRES: class_names_
   void list_classes();
   std::filesystem::path root_;
   std::vector<std::string> class_names_;
@@ -83,15 +84,15 @@ class ImageFolder final : public Dataset {
 [[nodiscard]] std::vector<std::string> describe(const FolderListing& listing, const std::string& root);
 
 struct SyntheticJpegOptions {
-  std::int64_t size = 1'281'167;  // samples it claims to have
+  std::int64_t size = 1'281'167;  // samples that size() returns
   std::int64_t classes = 1000;
-  int width = 500;  // of the encoded images; ImageNet's are 500 x 375 more often than anything else
+  int width = 500;  // pixels of the encoded images; 500 x 375 is the most frequent size in ImageNet
   int height = 375;
-  int distinct = 32;  // different images, encoded once when it is made
+  int distinct = 32;  // different images, encoded in the constructor
   std::uint64_t seed = 0;
 };
 
-// The same few JPEGs in memory over and over: the cost of decoding without that of storage.
+// Returns JPEGs from memory, to measure decoding without storage.
 class SyntheticJpegs final : public Dataset {
  public:
   explicit SyntheticJpegs(const SyntheticJpegOptions& options);

@@ -1,9 +1,12 @@
 #pragma once
 // Hashes of the names and labels of a dataset. Ranks compare them to verify that an index means the same sample.
+//
+//   const kolo::data::Fingerprint mine = kolo::data::fingerprint(*dataset);
+//   kolo::gather_texts(context, "dataset", std::to_string(mine.sample_names));  // equal on all ranks?
 #include <cstdint>
 
 #include "kolo/data/dataset.h"
-#include "kolo/export.h"
+#include "kolo/detail/export.h"
 
 namespace KOLO_EXPORT kolo {
 namespace data {

@@ -1,9 +1,10 @@
 #pragma once
-// Batches of decoded, augmented images, prepared ahead by worker threads.
+// Batches of decoded, augmented images, prepared by worker threads.
 //
-//   data::Loader loader(std::make_shared<data::ImageFolder>(root / "train"), options);
+//   kolo::data::Loader loader(std::make_shared<kolo::data::ImageFolder>(root / "train"), options);
+//   sampler.set_epoch(epoch);
 //   loader.start_epoch(epoch, sampler.next(sampler.size()));
-//   while (auto batch = loader.next()) train(*batch);     // the batch's memory goes back when `batch` does
+//   while (auto batch = loader.next()) train(*batch);
 //   report(loader.report());
 //
 // The pixels of a sample, and the replacement of a broken sample, are a function of (seed, epoch, index) alone. The
@@ -16,25 +17,26 @@
 
 #include "kolo/data/dataset.h"
 #include "kolo/data/transform.h"
-#include "kolo/export.h"
+#include "kolo/detail/export.h"
 
 namespace KOLO_EXPORT kolo {
 namespace data {
 
-// Views of one of the loader's buffers, which are allocated and touched once: a steady state takes no page faults.
+// Views of a buffer of the loader. Buffers are allocated once, so that a steady state has no page faults.
 struct Batch {
-  // Count x image_size x image_size x 3, or count x 3 x ... (Layout); 64-byte aligned. One of them, by PixelType.
+  // [count, image_size, image_size, 3], or [count, 3, image_size, image_size] (Layout); aligned to 64 bytes. `images`
+  // is set for PixelType::f32, `bytes` for u8; the other one is null.
   const float* images = nullptr;
   const std::uint8_t* bytes = nullptr;
   const std::int64_t* labels = nullptr;
-  const std::int64_t* indices = nullptr;  // in the dataset; a replacement's own index where a broken file was replaced
+  const std::int64_t* indices = nullptr;  // in the dataset; for a replaced broken file the index of the replacement
   std::int64_t count = 0;                 // <= LoaderOptions::batch_size; 0 is possible with BrokenSample::skip
   std::int64_t number = 0;                // from 0 in every epoch
 };
 
 enum class BrokenSample : std::uint8_t {
-  replace,  // by a random readable sample of its class: all ranks keep equal batches (training)
-  skip,     // the batch gets smaller (exact evaluation)
+  replace,  // by a random readable sample of its class: all ranks keep equal batches, for training
+  skip,     // the batch gets smaller, for exact evaluation
 };
 
 // 4, or fewer if the process may use fewer cores.
@@ -44,7 +46,7 @@ struct LoaderOptions {
   TransformOptions transform;
   std::int64_t batch_size = 32;
   int workers = default_workers();
-  int prefetch = 3;  // batches prepared ahead of the one in use
+  int prefetch = 3;  // batches that are prepared in advance
   bool drop_last = false;
   BrokenSample broken = BrokenSample::replace;
   std::uint64_t seed = 0;
@@ -53,7 +55,7 @@ struct LoaderOptions {
 
 struct OddFile {
   std::string name;
-  std::string what;  // the decoder's words, or what it was converted from
+  std::string what;  // the decoder's message, or the format before the conversion
 };
 
 // Totals of all epochs. The lists name each file once, in dataset order; the numbers count samples.
@@ -73,26 +75,27 @@ struct EpochFiles {
 
 class LoaderState;
 
+// Use from one thread.
 class Loader {
  public:
   Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options);
-  // Waits for the samples being decoded, not for those still queued. A worker stuck in a dead file system is left
-  // behind after ten seconds (what it uses lives as long as it does).
+  // Waits for the samples that are being decoded, not for queued ones. A worker that hangs in a file system is
+  // abandoned after ten seconds; its memory lives until it ends.
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  // Abandons what is left of the current epoch and starts preparing this one at once. `indices` in the order wanted,
-  // usually DistributedSampler's share of this rank.
+  // Abandons the rest of the current epoch and starts to prepare this one. `indices` in order: usually the samples of
+  // this rank from a DistributedSampler.
   void start_epoch(std::int64_t epoch, std::vector<std::int64_t> indices);
 
-  // The next batch in order; null at the end of the epoch. UsageError before the first start_epoch(). The memory is
-  // lent as long as the pointer lives, also beyond the loader; at most two batches should be held at a time (the one in
-  // use and the one just fetched). Rethrows what a worker threw while making this batch; the call after that goes on
-  // with the next one. TimeoutError after options.timeout.
+  // The next batch in order; null at the end of the epoch. Its memory is valid while the pointer lives, also after the
+  // loader. Each held batch beyond two reduces the prefetch; with all buffers held, next() throws TimeoutError. Throws
+  // UsageError before the first start_epoch(), TimeoutError after LoaderOptions::timeout. Rethrows an error of a worker
+  // and then continues with the following batch.
   [[nodiscard]] std::shared_ptr<const Batch> next();
 
-  // Of the current epoch.
+  // Number of batches of the current epoch.
   [[nodiscard]] std::int64_t batches() const;
   [[nodiscard]] LoaderReport report() const;
   [[nodiscard]] EpochFiles epoch_files() const;

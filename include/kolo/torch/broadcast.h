@@ -5,7 +5,7 @@
 //   kolo::DistributedOptimizer optimizer(context, sgd, model);
 //   kolo::broadcast_optimizer_state(context, optimizer);  // after rank 0 has loaded a checkpoint
 //
-// All calls are collective and use context.communicator().
+// All calls are Communicator calls: all ranks make them in the same order.
 #include <ATen/core/Tensor.h>
 #include <torch/optim/optimizer.h>
 
@@ -14,14 +14,13 @@
 #include <vector>
 
 #include "kolo/context.h"
-#include "kolo/export.h"
+#include "kolo/detail/export.h"
 
 namespace KOLO_EXPORT kolo {
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-// The items of a container with their names: pairs, a std::map, a torch::OrderedDict, or a list of a TorchScript
-// module.
+// `items` is a range of pairs, a std::map, a torch::OrderedDict, or the named_parameters() of a TorchScript module.
 template <class Items>
 [[nodiscard]] NamedTensors named_tensors(const Items& items) {
   NamedTensors tensors;
@@ -37,9 +36,8 @@ template <class Items>
   return tensors;
 }
 
-// A model is a torch::nn::Module (or one of TorchScript), a holder of one or a pointer to one, or a container of names
-// and tensors that named_tensors() takes. A module of LibTorch needs its header, <torch/nn/module.h> or one that
-// includes it.
+// A model is a torch::nn::Module, a torch::jit::Module, a module holder, a pointer to a module, or a range of named
+// tensors. The program includes the header of its module.
 template <class Model>
 [[nodiscard]] NamedTensors parameters_of(const Model& model) {
   if constexpr (requires { model.named_parameters(); }) {
@@ -55,7 +53,7 @@ template <class Model>
   }
 }
 
-// Parameters and buffers; of a container all its tensors.
+// Parameters and buffers; all tensors of a range.
 template <class Model>
 [[nodiscard]] NamedTensors model_tensors(const Model& model) {
   NamedTensors tensors = parameters_of(model);
@@ -69,27 +67,27 @@ template <class Model>
   return tensors;
 }
 
-// Throws MismatchError on every rank, naming the first tensor that differs, the ranks and both values, unless all ranks
-// have the same names, types, sizes and strides in the same order. A tensor may be undefined, if it is on all of them.
+// Compares names, types, sizes and strides of all tensors. If ranks differ, every rank throws MismatchError with the
+// first difference, the ranks and both values. A tensor may be undefined if it is undefined on every rank.
 void verify_model(Context& context, const NamedTensors& tensors);
 template <class Model>
 void verify_model(Context& context, const Model& model) {
   verify_model(context, model_tensors(model));
 }
 
-// Copies the root's values to every rank, in place, after verify_model. If a rank's tensor cannot
-// be written (kolo/torch/ops.h), or its root is not a rank, every rank throws UsageError before any
-// value changes. Tensors may require a gradient. Device tensors go through the host's memory.
+// Copies the root's values to every rank, in place, after verify_model(). If a tensor is undefined or not writable
+// (kolo/torch/ops.h), or `root` is out of range on any rank, every rank throws UsageError before a value changes.
+// Tensors may require a gradient. Device tensors are copied through CPU memory.
 void broadcast_parameters(Context& context, const NamedTensors& tensors, Rank root = 0);
 template <class Model>
 void broadcast_parameters(Context& context, const Model& model, Rank root = 0) {
   broadcast_parameters(context, model_tensors(model), root);
 }
 
-// Gives every rank the root's optimizer state (momentum, step counts, ...) and options (learning rate, ...). Touches no
-// weight. State goes where the optimizer's parameters are, which is one device. Works for every optimizer that torch
-// can save, also in a DistributedOptimizer. Throws MismatchError on every rank when the root's state cannot be saved or
-// does not fit a rank's optimizer; after an error all optimizers are as they were.
+// Copies the root's optimizer state (momentum, step counts, ...) and options (learning rate, ...) to every rank.
+// Changes no weight. Each rank stores the state on the device of its parameters, which must be one device. Works for
+// every optimizer that torch::save can save, also in a DistributedOptimizer. If the root's state cannot be saved or
+// does not fit a rank's optimizer, every rank throws MismatchError and no optimizer has changed.
 void broadcast_optimizer_state(Context& context, torch::optim::Optimizer& optimizer, Rank root = 0);
 
 }  // namespace kolo

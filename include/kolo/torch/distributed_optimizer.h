@@ -1,13 +1,15 @@
 #pragma once
 // Data-parallel training around any torch optimizer.
 //
+//   kolo::broadcast_parameters(context, model);  // all ranks start with the weights of rank 0
 //   torch::optim::SGD sgd(model->parameters(), torch::optim::SGDOptions(0.1));
 //   kolo::DistributedOptimizer optimizer(context, sgd, model);
 //   optimizer.zero_grad();
 //   loss(model).backward();  // gradients are reduced while it runs
 //   optimizer.step();        // waits for them, then updates the weights
 //
-// docs/gradients.md says what param.grad() is at each moment.
+// The reduction of all gradients of one step is a round; step() or synchronize() closes it. docs/gradients.md says what
+// param.grad() is at each moment.
 #include <torch/optim/optimizer.h>
 
 #include <concepts>
@@ -20,7 +22,7 @@
 #include <vector>
 
 #include "kolo/context.h"
-#include "kolo/export.h"
+#include "kolo/detail/export.h"
 #include "kolo/torch/broadcast.h"
 #include "kolo/types.h"
 
@@ -28,33 +30,32 @@ namespace KOLO_EXPORT kolo {
 
 // Must be equal on all ranks.
 struct DistributedOptions {
-  ReduceOp op =
-      ReduceOp::average;  // sum or average; an average divides by the world size, missing gradients count as zeros
+  // sum or average. An average divides by the world size; a missing gradient counts as zeros.
+  ReduceOp op = ReduceOp::average;
   double prescale = 1.0;
   double postscale = 1.0;
   std::size_t bucket_bytes = 0;  // 0: from Config
-  // Number of backward passes that accumulate into a gradient before its reduction. If zero_grad()
-  // drops the gradient between passes, its count starts again.
+  // Number of backward passes whose gradients are added before the reduction; divide the loss by it for an average. If
+  // zero_grad() drops a gradient between passes, its count starts again.
   int passes_per_step = 1;
-  // Gradients of at least `shared_from` bytes are made in memory of kolo's, which all ranks of a host have mapped, and
-  // reduced where they lie instead of in a copy. On the CPU; all ranks on one host, or each on one of its own.
-  // docs/gradients.md says what else differs.
+  // Allocates gradients of at least `shared_from` bytes in shared memory and reduces them in place, without a copy into
+  // a bucket. For CPUs, with all ranks on one host or each rank on a host of its own; otherwise UsageError.
+  // docs/gradients.md lists the other differences.
   bool shared_gradients = false;
   std::size_t shared_from = 16 * 1024;
-  // Whether the parameters of all ranks, and what kolo's optimizers and LibTorch's (but LBFGS) keep for them, are
-  // compared bit by bit (a hash each) when gradients are first reduced, and again when their table has changed:
-  // MismatchError names the ranks whose weights are not rank 0's.
+  // In the first step, and in the first step after a change of parameters, ranks compare hashes of weights and
+  // optimizer state. MismatchError names the ranks that differ from rank 0. The state of LBFGS and of optimizers that
+  // are not LibTorch's or kolo's is not compared.
   bool compare_weights = true;
-  // Number of rounds between two comparisons of the weights, which find weights that drift apart. 0: no
-  // periodic comparison. If weights are on a device, each comparison blocks the host until they are ready.
+  // Ranks also compare them each time this number of rounds has passed; 0: never. If weights are on a device, each
+  // comparison blocks the CPU until they are ready.
   // No effect with one rank or without compare_weights.
   int compare_weights_every = 1000;
-  // step() updates each weight as soon as its gradient is reduced, while others are still on their way: the update
-  // fills the wait for slower ranks and for the network, and the numbers are the same. For FusedSGD and FusedAdamW in
-  // the host's memory, where step() closes the round (not after synchronize(), nor with a closure). What it costs: a
-  // step() that throws may have updated some weights, on each rank others. So the first round after one that has failed
-  // compares all weights and what the optimizer keeps for them, and throws MismatchError on all ranks until they are
-  // alike again (docs/errors.md); which is why it needs compare_weights.
+  // step() updates each weight as soon as its gradient is reduced, while others are in flight. The results are the
+  // same. Applies to FusedSGD and FusedAdamW on CPUs, in a step() without a closure and without synchronize() before
+  // it. A step() that throws may have updated some weights, different ones on each rank. The next round then compares
+  // weights and state, and throws MismatchError on all ranks until they are equal again (docs/errors.md). Requires
+  // compare_weights.
   bool overlap_update = false;
 };
 
@@ -64,50 +65,52 @@ class ParamGroupSync;
 // A torch optimizer whose step() uses the gradients of all ranks. Schedulers, torch::save, torch::load and functions
 // that take a torch::optim::Optimizer& work on it as on the optimizer that it wraps.
 //
-// Both have parameter groups. A learning rate, another option or a parameter that is changed in one of them is copied
-// to the other by the next call of step(), save(), param_groups() or optimizer(). Of an optimizer that is not one of
-// LibTorch's or kolo's only the learning rate is copied. state() is that of the wrapped optimizer; through a
-// torch::optim::Optimizer& it is empty.
+// The wrapper and the wrapped optimizer each have parameter groups. If the program changes a learning rate, another
+// option or a parameter in one of them, the next step(), save(), param_groups() or optimizer() copies it to the other.
+// For third-party optimizers only the learning rate is copied. state() hides a function of the base class that is not
+// virtual: through a torch::optim::Optimizer& the state is empty.
 //
 // Collective: constructor, step(), skip(), synchronize(). Use from one thread; destroy before the Context.
 class DistributedOptimizer : public torch::optim::Optimizer {
  public:
   // `optimizer`: a torch::optim::Optimizer&, which must outlive this object; or one to own: a std::shared_ptr, a
-  // std::unique_ptr, or an optimizer by value. `model`: see parameters_of(). Every parameter of `optimizer` that
-  // requires a gradient must have a name there; two names may mean one shared tensor. Names of other tensors are
-  // ignored. If parameters are to be on a device, move them there before.
+  // std::unique_ptr, or an optimizer by value. `model`: see parameters_of(). It must name
+  // every parameter of `optimizer` that requires a gradient; a tensor may have several names, and names of other
+  // tensors are ignored. Move parameters to their device before.
   //
-  // Throws UsageError (no parameter requires a gradient, or a parameter is unnamed, sparse, complex, on a
-  // second device or on an unsupported kind of device; no optimizer; a DistributedOptimizer), MismatchError (ranks
-  // differ). If thread counts, CPU capabilities or library versions differ, rank 0 logs a warning, because
-  // results of LibTorch then differ in their last bits.
+  // Throws UsageError if no parameter requires a gradient; if a parameter is unnamed, sparse, complex, on a second
+  // device or on an unsupported kind of device; and if `optimizer` is null or a DistributedOptimizer. Throws
+  // MismatchError if ranks differ. If thread counts, CPU capabilities or library versions differ, rank 0 logs a
+  // warning, because results of LibTorch then differ in their last bits.
   template <class OptimizerOrPointer, class Model = NamedTensors>
   DistributedOptimizer(Context& context, OptimizerOrPointer&& optimizer, const Model& model,
                        DistributedOptions options = {})
       : DistributedOptimizer(
             context, Wrapped{shared(std::forward<OptimizerOrPointer>(optimizer)), parameters_of(model)}, options) {}
-  // For a program with an Engine and no Context. Environments are not compared: an Engine has no log.
+  // For bindings that hold an Engine. Does not compare thread counts, CPU capabilities and library versions.
   DistributedOptimizer(Engine& engine, std::shared_ptr<torch::optim::Optimizer> optimizer,
                        const NamedTensors& parameters, DistributedOptions options = {});
   ~DistributedOptimizer() override;  // detach()
   DistributedOptimizer(const DistributedOptimizer&) = delete;
   DistributedOptimizer& operator=(const DistributedOptimizer&) = delete;
 
-  // Closes the round unless synchronize() just did, then updates the weights. With a closure: evaluates it as often as
-  // the optimizer asks, reducing the gradients after each evaluation. The loss that comes back is this rank's own.
-  // Throws what GradientReducer::finish throws, and UsageError for a gradient that was changed after it had been handed
-  // over, one at a parameter that requires none, an option that has two new values, or after the Context's end; the
-  // weights are then as they were (but see overlap_update).
+  // Waits for the reduced gradients, then updates the weights. With a closure: evaluates it as often as the optimizer
+  // asks, and reduces the gradients after each evaluation. Returns the loss of this rank. Throws MismatchError,
+  // PeerFailedError, PeerLostError and TimeoutError. Throws UsageError for a gradient that was changed after its
+  // reduction had begun, for a gradient of a parameter that requires none, for an option with different new values in
+  // the wrapper and the wrapped optimizer, and after the Context's end. After an error the weights are unchanged,
+  // except with overlap_update.
   at::Tensor step(LossClosure closure = nullptr) override;
-  // Closes the round: afterwards param.grad() is the reduced gradient on every rank, to be clipped or looked at before
-  // step(). On a device: ready in the stream that is current here, as with step(), and the host waits for other hosts
-  // only.
+  // Waits for the reduction; param.grad() is then the reduced gradient, for example to clip it before step(). Stream
+  // order, also of step(): on a GPU the current stream waits for the gradients; the CPU waits only until all ranks
+  // agree.
   void synchronize();
-  // Of its rounds, as errors have it ("gradients/0"): the same on all ranks.
+  // The name of this optimizer in errors ("gradients/0"); equal on all ranks.
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  // How many rounds have ended, by synchronize(), step(), skip() or a failure. 0 after detach().
+  // For diagnostics: the number of rounds that have ended, by synchronize(), step(), skip() or a failure. 0 after
+  // detach().
   [[nodiscard]] std::uint64_t rounds() const noexcept;
-  // Instead of step(): closes the round and leaves the weights as they are. Collective.
+  // Instead of step(): waits for the reduction and leaves the weights unchanged. Collective.
   void skip();
   void zero_grad(bool set_to_none = true);
 
@@ -119,11 +122,11 @@ class DistributedOptimizer : public torch::optim::Optimizer {
   [[nodiscard]] auto& state() noexcept { return optimizer_->state(); }
   [[nodiscard]] torch::optim::OptimizerOptions& defaults() noexcept { return optimizer_->defaults(); }
 
-  // The wrapped optimizer's, so that a checkpoint of one loads into the other.
+  // Save and load the wrapped optimizer, so that a checkpoint of one loads into the other.
   void save(torch::serialize::OutputArchive& archive) const override;
   void load(torch::serialize::InputArchive& archive) override;
 
-  // While one lives, backward only adds up gradients on this rank.
+  // While it lives, backward accumulates gradients on this rank only. All ranks use it for the same backward passes.
   class NoSync {
    public:
     explicit NoSync(DistributedOptimizer& optimizer);
@@ -136,10 +139,11 @@ class DistributedOptimizer : public torch::optim::Optimizer {
   };
   [[nodiscard]] NoSync no_sync() { return NoSync(*this); }
 
-  // Takes the hooks off and copies gradients out of kolo's memory. Afterwards the model may be wrapped again, and this
-  // object does nothing but hold the optimizer. Idempotent.
+  // Removes the hooks and copies gradients out of kolo's memory. Afterwards the model may be wrapped again, and step()
+  // is that of the wrapped optimizer. Idempotent.
   void detach() noexcept;
 
+  // The wrapped optimizer.
   [[nodiscard]] torch::optim::Optimizer& optimizer();
   [[nodiscard]] std::weak_ptr<torch::optim::Optimizer> watch_optimizer() const noexcept { return optimizer_; }
 

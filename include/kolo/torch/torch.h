@@ -1,11 +1,12 @@
 #pragma once
-// All of kolo's LibTorch binding.
+// All of kolo for LibTorch, except kolo/data/normalize_images.h.
+//
+//   kolo::broadcast_parameters(context, model);
+//   kolo::DistributedOptimizer optimizer(context, sgd, model);
+#include "kolo/kolo.h"
 #include "kolo/torch/broadcast.h"
 #include "kolo/torch/cuda.h"
 #include "kolo/torch/distributed_optimizer.h"
-#include "kolo/torch/fused_adamw.h"
-#include "kolo/torch/fused_optimizer.h"
-#include "kolo/torch/fused_sgd.h"
+#include "kolo/torch/fused_optimizers.h"
 #include "kolo/torch/grad_scaler.h"
-#include "kolo/torch/images.h"
 #include "kolo/torch/ops.h"

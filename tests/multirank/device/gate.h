@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-#include "kolo/stream.h"
+#include "kolo/types.h"
 #include "support/device/simulated_device.h"
 #include "support/thread_ranks.h"
 

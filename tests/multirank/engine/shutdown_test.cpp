@@ -3,7 +3,9 @@
 
 #include <optional>
 
-#include "kolo/gather_texts.h"
+#include "kolo/context.h"
+#include "kolo/spi/communicator.h"
+#include "kolo/spi/engine.h"
 #include "multirank/engine/world.h"
 
 namespace kolo::test {
@@ -37,7 +39,7 @@ void expect_that_no_collective_begins(Communicator& communicator) {
   EXPECT_THROW((void)communicator.start(allgather), UsageError);
   EXPECT_THROW((void)communicator.start(reduce_scatter), UsageError);
   EXPECT_THROW((void)communicator.start_barrier(), UsageError);
-  EXPECT_THROW((void)communicator.start_scattered(allreduce, {}), UsageError);
+  EXPECT_THROW((void)communicator.start_segmented(allreduce, {}), UsageError);
   const std::size_t size = 64;
   EXPECT_THROW((void)communicator.allocate({&size, 1}, kForEver), UsageError);
 }

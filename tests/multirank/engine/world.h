@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "kolo/kolo.h"
+#include "kolo/spi/communicator.h"
+#include "kolo/spi/engine.h"
 #include "support/thread_ranks.h"
 
 namespace kolo::test {

@@ -1,6 +1,6 @@
 // The binding's other calls on tensors of devices: what goes through the host's memory, and the fused update.
 #include "kolo/torch/broadcast.h"
-#include "kolo/torch/fused_sgd.h"
+#include "kolo/torch/fused_optimizers.h"
 #include "kolo/torch/ops.h"
 #include "multirank/torch_device/trainee.h"
 

@@ -4,8 +4,7 @@
 
 #include <stdexcept>
 
-#include "kolo/torch/fused_adamw.h"
-#include "kolo/torch/fused_sgd.h"
+#include "kolo/torch/fused_optimizers.h"
 #include "kolo/torch/grad_scaler.h"
 #include "multirank/torch_device/fused_trainee.h"
 

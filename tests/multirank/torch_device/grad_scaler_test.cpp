@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "kolo/torch/fused_sgd.h"
+#include "kolo/torch/fused_optimizers.h"
 #include "multirank/torch_device/torch_world.h"
 
 namespace kolo::test {

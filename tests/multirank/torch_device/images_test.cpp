@@ -1,5 +1,5 @@
 // normalize_images(): the bits of its formula on the host, by LibTorch's operations on a device, and by the kernel.
-#include "kolo/torch/images.h"
+#include "kolo/data/normalize_images.h"
 
 #include <ATen/Functions.h>
 #include <gmock/gmock.h>

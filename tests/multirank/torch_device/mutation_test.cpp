@@ -2,7 +2,8 @@
 // a race, whatever the order in which things run.
 #include <gmock/gmock.h>
 
-#include "kolo/torch/fused_sgd.h"
+#include "kolo/spi/communicator.h"
+#include "kolo/torch/fused_optimizers.h"
 #include "multirank/device/mutant.h"
 #include "multirank/torch_device/trainee.h"
 

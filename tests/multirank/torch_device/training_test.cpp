@@ -4,7 +4,7 @@
 // Two ranks: a sum of two has no order, and its half is exact. With more ranks NCCL's sums are rounded in another order
 // than the hosts'.
 #include "kolo/torch/distributed_optimizer.h"
-#include "kolo/torch/fused_sgd.h"
+#include "kolo/torch/fused_optimizers.h"
 #include "multirank/torch_device/gradient_programs.h"
 #include "multirank/torch_device/stream_programs.h"
 

@@ -1,5 +1,6 @@
 // The smallest program that uses kolo: a world of one rank, which sums with itself.
 #include <kolo/kolo.h>
+#include <kolo/spi/communicator.h>
 
 #include <chrono>
 #include <cstdio>

@@ -7,6 +7,7 @@
 
 #include "contract/contract_data.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 #include "support/sanitizers.h"
 #include "unit/collectives/network_harness.h"
 

@@ -7,6 +7,7 @@
 #include "collectives/double_tree.h"
 #include "contract/contract_data.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 #include "unit/collectives/network_harness.h"
 
 namespace kolo::collectives::test {

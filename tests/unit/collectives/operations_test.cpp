@@ -13,6 +13,7 @@
 #include "collectives/widen.h"
 #include "comm/make.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 #include "support/thread_ranks.h"
 #include "transport/make.h"
 

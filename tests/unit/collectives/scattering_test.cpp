@@ -15,7 +15,7 @@ struct Whole {
   std::vector<std::size_t> begins{0, 16, 16, 48};
   std::vector<std::byte*> places{nullptr, nullptr, reinterpret_cast<std::byte*>(apart.data()), nullptr};
 
-  [[nodiscard]] Run run(std::size_t begin, std::size_t end, const Scattering& scattering) {
+  [[nodiscard]] Run run(std::size_t begin, std::size_t end, const SegmentedBuffer& scattering) {
     return run_from(begin, end, scattering, reinterpret_cast<std::byte*>(data.data()), sizeof(float));
   }
 };
@@ -28,7 +28,7 @@ void expect(const Run& run, const float* data, std::size_t begin, std::size_t co
 
 TEST(RunFrom, EndsWhereItsPieceDoes) {
   Whole whole;
-  const Scattering scattering{whole.begins, whole.places, nullptr};
+  const SegmentedBuffer scattering{whole.begins, whole.places, nullptr};
   expect(whole.run(0, 58, scattering), &whole.data[0], 0, 16);
   expect(whole.run(3, 10, scattering), &whole.data[3], 3, 7);
   expect(whole.run(16, 58, scattering), &whole.apart[0], 16, 32);

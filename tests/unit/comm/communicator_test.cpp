@@ -3,6 +3,7 @@
 
 #include "comm/fake_communicator.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 
 namespace kolo::comm {
 namespace {
@@ -75,7 +76,7 @@ class LateStart final : public Operation {
 class MovingCommunicator final : public FakeCommunicator {
  public:
   MovingCommunicator() : FakeCommunicator({}) {}
-  [[nodiscard]] bool moved() noexcept override { return advances > 1000; }
+  [[nodiscard]] bool made_progress() noexcept override { return advances > 1000; }
   void wait_for_activity(std::chrono::microseconds /*at_most*/) override { sleeps += advances > 1000 ? 1 : 0; }
   int advances = 0;
   int sleeps = 0;

@@ -9,6 +9,7 @@
 
 #include "comm/make.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 #include "support/thread_ranks.h"
 #include "telemetry/counters.h"
 #include "transport/faulty.h"

@@ -6,6 +6,7 @@
 #include "comm/make.h"
 #include "contract/contract_data.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 #include "support/pretended_hosts.h"
 #include "support/sanitizers.h"
 #include "support/thread_ranks.h"

@@ -5,6 +5,7 @@
 #include "comm/private_buffer.h"
 #include "comm/select.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 
 namespace kolo::comm {
 namespace {
@@ -94,8 +95,8 @@ TEST(Select, SaysWhatIsMissing) {
   };
   EXPECT_NE(error_of(on_hosts(2), Algorithm::direct).find("needs all ranks on one host"), std::string::npos);
   EXPECT_NE(error_of(on_hosts(2), Algorithm::hierarchical).find("needs several hosts"), std::string::npos);
-  EXPECT_NE(error_of(on_one_host(2), Algorithm::mpi).find("another communicator"), std::string::npos);
-  EXPECT_NE(error_of(on_one_host(1), Algorithm::mpi).find("another communicator"), std::string::npos);
+  EXPECT_NE(error_of(on_one_host(2), Algorithm::mpi).find("has no algorithm mpi"), std::string::npos);
+  EXPECT_NE(error_of(on_one_host(1), Algorithm::mpi).find("has no algorithm mpi"), std::string::npos);
 }
 
 TEST(Select, SaysWhy) {

@@ -9,6 +9,7 @@
 
 #include "cuda/memory.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 #include "support/device/simulated_device.h"
 
 namespace kolo::device {

@@ -94,7 +94,7 @@ TEST_F(Steps, ALauncherMayOutliveItsEngine) {
   alive.reset();
   retired_in = nullptr;
   device.drain();
-  EXPECT_EQ(read->look(), 0.5F);
+  EXPECT_EQ(read->poll(), 0.5F);
   EXPECT_EQ(launcher->device(), -1);
   EXPECT_THROW(launcher->launch({0, tensors}, SgdTerms{.lr = 0.5}, stream.view()), UsageError);
   read.reset();
@@ -154,14 +154,14 @@ TEST_F(Steps, TheDeviceLeavesOutAStepWhoseNumberIsNotZero) {
     return launcher->read(number, stream.view());
   };
   const auto good = step(gradient, SgdTerms{0.25});
-  EXPECT_FALSE(good->look().has_value()) << "nothing has run";
+  EXPECT_FALSE(good->poll().has_value()) << "nothing has run";
   const auto bad = step(infinite, SgdTerms{0.25});
   const auto skipped = step(gradient, AdamwTerms{0.5, 0.9, 0.999, 0, 0, 1});
   EXPECT_EQ(value_of(a), 1 - 1) << "the flag stays";
   EXPECT_EQ(value_of(first), 0);
-  EXPECT_EQ(good->look(), 0.0F);
-  EXPECT_EQ(bad->look(), 1.0F);
-  EXPECT_EQ(skipped->look(), 1.0F);
+  EXPECT_EQ(good->poll(), 0.0F);
+  EXPECT_EQ(bad->poll(), 1.0F);
+  EXPECT_EQ(skipped->poll(), 1.0F);
   EXPECT_TRUE(device.violations().empty());
 }
 
@@ -192,7 +192,7 @@ TEST_F(Steps, MemoryOfAReadIsUsedAgainOrGoesWhenTheDeviceIsDone) {
   for (int round = 0; round < 3; ++round) {
     const auto late = launcher->read(number, stream.view());
     device.drain();
-    EXPECT_EQ(late->look(), 7.0F);
+    EXPECT_EQ(late->poll(), 7.0F);
   }
   const std::size_t pinned = device.pinned_bytes();
   EXPECT_EQ(pinned, sizeof(float));

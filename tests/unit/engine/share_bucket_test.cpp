@@ -10,6 +10,7 @@
 #include "device/solo_communicator.h"
 #include "device/staged_crossing.h"
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 #include "support/device/kolo_kernels.h"
 
 namespace kolo::engine {

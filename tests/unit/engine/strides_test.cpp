@@ -1,4 +1,4 @@
-#include "kolo/strides.h"
+#include "kolo/spi/strides.h"
 
 #include <gmock/gmock.h>
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 #include "support/scoped_variable.h"
 #include "support/thread_ranks.h"
 #include "unit/nccl/nccl_end.h"

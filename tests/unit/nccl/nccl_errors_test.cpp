@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "kolo/error.h"
+#include "kolo/spi/communicator.h"
 #include "nccl/comm_handle.h"
 #include "support/thread_ranks.h"
 #include "unit/nccl/nccl_end.h"
@@ -137,8 +138,8 @@ TEST(NcclErrors, AbortEndsWhatIsInFlight) {
   run_ranks(2, [&](int rank) {
     NcclEnd end(ranks, ranks.parts(rank), 10);
     const auto waiting = rank == 0 ? end.communicator->start(end.options()) : nullptr;
-    end.communicator->give_up();
-    end.communicator->give_up();
+    end.communicator->abort();
+    end.communicator->abort();
     const auto text = text_of<BackendError>([&] { end.communicator->barrier(60s); });
     EXPECT_NE(text.find("aborted"), std::string::npos) << text;
     if (rank == 0) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kolo/context.h"
+#include "kolo/error.h"
 
 namespace kolo {
 namespace {

@@ -1,4 +1,4 @@
-#include "kolo/gather_texts.h"
+#include "kolo/context.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "kolo/torch/fused_adamw.h"
+#include "kolo/torch/fused_optimizers.h"
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>

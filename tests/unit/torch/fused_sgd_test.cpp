@@ -7,7 +7,7 @@
 #include <limits>
 #include <sstream>
 
-#include "kolo/torch/fused_sgd.h"
+#include "kolo/torch/fused_optimizers.h"
 #include "unit/torch/side_by_side.h"
 
 namespace {

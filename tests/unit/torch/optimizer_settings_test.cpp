@@ -12,7 +12,7 @@
 
 #include <cmath>
 
-#include "kolo/torch/fused_sgd.h"
+#include "kolo/torch/fused_optimizers.h"
 
 namespace kolo {
 namespace {

@@ -9,8 +9,7 @@
 #include <memory>
 
 #include "kolo/error.h"
-#include "kolo/torch/fused_adamw.h"
-#include "kolo/torch/fused_sgd.h"
+#include "kolo/torch/fused_optimizers.h"
 #include "unit/torch/update_reference.h"
 
 namespace kolo::test {

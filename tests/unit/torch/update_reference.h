@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "kolo/optimizer_step.h"
+#include "kolo/spi/optimizer_step.h"
 #include "kolo/types.h"
 
 namespace kolo::test {

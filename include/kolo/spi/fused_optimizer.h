@@ -1,5 +1,8 @@
 #pragma once
-// What kolo's own optimizers have in common.
+// Base of fused optimizers, with the hooks that DistributedOptimizer and GradScaler call. Applications use FusedSGD and
+// FusedAdamW (kolo/torch/fused_optimizers.h). A further one begins like this:
+//
+//   class FusedLion : public torch::optim::Optimizer, public kolo::FusedOptimizer {};
 #include <ATen/core/Tensor.h>
 #include <torch/optim/optimizer.h>
 
@@ -9,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "kolo/export.h"
-#include "kolo/optimizer_step.h"
+#include "kolo/detail/export.h"
+#include "kolo/spi/optimizer_step.h"
 
 namespace KOLO_EXPORT kolo {
 
@@ -18,40 +21,38 @@ class GradScaler;
 class GradientBinding;
 class OverflowVote;
 
-// An optimizer that can leave its steps on a device to kolo's kernels, and takes a loss scale out of gradients in
-// passing.
+// Updates weights on a GPU by kolo's kernels, and can unscale gradients during the update.
 class FusedOptimizer {
  public:
   virtual ~FusedOptimizer() = default;
-  // Whether all gradients that are defined now, one at least, are updated by the launcher.
+  // True if at least one gradient exists and kolo's kernels support every gradient.
   [[nodiscard]] bool launches_all() const;
-  // Enqueued in the current stream: `flag`, one fp32 on the device, becomes 1 if a gradient is infinite or no number.
+  // Enqueued in the current stream: sets `flag`, one fp32 on the device, to 1 if a gradient is infinite or NaN.
   // REQUIRES: launches_all().
   void find_nonfinite(const at::Tensor& flag);
-  // What step() multiplies gradients by before it uses them; they stay as they are.
+  // step() multiplies gradients by this factor, without writing them.
   void set_gradient_scale(double scale) noexcept { gradient_scale_ = scale; }
-  // What is kept for a weight from step to step; empty before its first one.
+  // The optimizer-state tensors of a weight; empty before its first step.
   [[nodiscard]] virtual std::vector<at::Tensor> kept_for(const at::Tensor& weight) const = 0;
 
  protected:
   FusedOptimizer() = default;
 
-  // --- by DistributedOptimizer and GradScaler, in the course of a step ---
+  // --- for DistributedOptimizer and GradScaler, during a step ---
 
-  // DistributedOptimizer gives it one, and takes it back when it is detached. Null: none, as in the beginning.
+  // DistributedOptimizer sets the launcher and resets it to null on detach().
   void set_launcher(std::shared_ptr<StepLauncher> launcher) noexcept { launcher_ = std::move(launcher); }
-  // One fp32 on the launcher's device, or null: the device leaves a step() out where it finds it not to be 0. Such a
-  // step() throws UsageError where it has a tensor that the launcher does not take.
+  // One fp32 on the launcher's device, or null. If it is not 0, the device skips the step. If `skip` is set, step()
+  // throws UsageError for a tensor that kolo's kernels do not support.
   void set_skip(const float* skip) noexcept { skip_ = skip; }
-  // What the next step() does to `weight`, at once, with its gradient and its group's options as they are now; that
-  // step() leaves it out. In the host's memory. Nothing for a tensor that is not the optimizer's or has no gradient,
-  // nor where the order of updates matters: for one that is there twice, or whose storage is another's too.
+  // Updates one weight in CPU memory before step(), which then skips it. Does nothing for a tensor that is not the
+  // optimizer's, has no gradient, occurs twice or shares its storage.
   void update_early(const at::Tensor& weight);
-  // There will be no such step(): the next one leaves nothing out.
+  // Discards the marks of early updates if step() is cancelled.
   void forget_early() noexcept { early_.clear(); }
-  // The device has left the last step() out: what it noted (first momenta, the number of steps) is taken back.
+  // Reverts the state of the last step() (first momenta, step counts), because the device skipped it.
   virtual void undo() = 0;
-  // As it was given. Values that it reads go before it.
+  // Destroy its DeviceScalarFutures before the launcher.
   [[nodiscard]] const std::shared_ptr<StepLauncher>& shared_launcher() const noexcept { return launcher_; }
 
   // --- for step() ---
@@ -59,11 +60,11 @@ class FusedOptimizer {
   [[nodiscard]] StepLauncher* launcher() const noexcept { return launcher_.get(); }
   [[nodiscard]] double gradient_scale() const noexcept { return gradient_scale_; }
   [[nodiscard]] const float* skip() const noexcept { return skip_; }
-  // What step() does: all that is due.
+  // Updates all weights that are due.
   void update_all();
-  // Whether step() has something to do for it: it has a gradient, and was not updated early.
+  // True if the weight has a gradient and was not updated early.
   [[nodiscard]] bool is_due(const at::Tensor& weight) const;
-  // What the closure of a step() returns, run with gradients; undefined where there is none.
+  // The loss that the closure returns, with gradients enabled; undefined without a closure.
   [[nodiscard]] static at::Tensor loss_of(const torch::optim::Optimizer::LossClosure& closure);
 
  private:
@@ -73,16 +74,16 @@ class FusedOptimizer {
   struct Early {
     std::size_t group = 0;
     std::size_t index = 0;  // in the group
-    bool alone = true;      // its memory is no other's
+    bool alone = true;      // no other tensor shares its memory
     bool updated = false;
   };
   void find_places();
 
   [[nodiscard]] virtual const torch::optim::Optimizer& optimizer() const noexcept = 0;
-  // The parameters [from, to) of the group, those that are due.
+  // Updates those of the parameters [from, to) of the group that are due.
   virtual void update(std::size_t group, std::size_t from, std::size_t to) = 0;
 
-  // Of all parameters from the first early update on, until step(); else empty.
+  // All parameters, from the first early update until step(); otherwise empty.
   std::unordered_map<const void*, Early> early_;
   std::shared_ptr<StepLauncher> launcher_;
   double gradient_scale_ = 1;

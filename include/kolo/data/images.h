@@ -1,25 +1,28 @@
 #pragma once
-// Images as a decoder leaves them, bytes, into what a network takes: one launch for a batch. Without LibTorch; with it,
-// kolo/torch/images.h.
+// The conversion of decoded images (bytes) to normalised floats, without LibTorch. With LibTorch:
+// kolo/data/normalize_images.h.
+//
+//   const kolo::ChannelTerms terms(kolo::kImageNetMean, kolo::kImageNetDeviation);
+//   const float red = 128 * terms.factor[0] + terms.shift[0];
 #include <array>
 #include <cstddef>
 #include <cstdint>
 
-#include "kolo/export.h"
+#include "kolo/detail/export.h"
 #include "kolo/types.h"
 
 namespace KOLO_EXPORT kolo {
 
-// Of the images of a batch: nhwc is what LibTorch calls channels_last.
+// nhwc is LibTorch's channels_last.
 enum class ImageLayout : std::uint8_t { nhwc, nchw };
 
-using ChannelNumbers = std::array<float, 3>;  // of R, G, B
+using ChannelNumbers = std::array<float, 3>;  // one value for R, G and B
 
-// Of ImageNet's images, in 0..1.
+// Statistics of the images of ImageNet, in 0..1.
 inline constexpr ChannelNumbers kImageNetMean{0.485F, 0.456F, 0.406F};
 inline constexpr ChannelNumbers kImageNetDeviation{0.229F, 0.224F, 0.225F};
 
-// byte * factor + shift = (byte / 255 - mean) / deviation
+// Factor and shift that normalise a byte of each channel: byte * factor + shift = (byte / 255 - mean) / deviation.
 struct ChannelTerms {
   ChannelTerms(const ChannelNumbers& mean, const ChannelNumbers& deviation) noexcept {
     for (std::size_t c = 0; c < factor.size(); ++c) {
@@ -31,9 +34,10 @@ struct ChannelTerms {
   ChannelNumbers shift{};
 };
 
+// Device pointers of a batch, for Engine::normalize_images() (kolo/spi/engine.h).
 struct ImageBatch {
   const std::uint8_t* pixels = nullptr;  // [images, height, width, 3], device memory
-  const std::uint8_t* flips = nullptr;   // [images], device memory: not 0 mirrors that image left to right; may be null
+  const std::uint8_t* flips = nullptr;   // [images], device memory: not 0 mirrors the image left to right; or null
   void* out = nullptr;                   // device memory, aligned to its elements
   std::size_t images = 0;
   std::size_t height = 0;
