@@ -113,80 +113,76 @@ std::string print_enum(const Config& config) {
 
 // The longest meanings.
 constexpr std::string_view kBucketMeaning =
-    "Size at which a bucket or fusion buffer is closed. Larger: fewer operations; smaller: an earlier start. auto: "
-    "16M, and 8M of the hosts' memory where it travels over a network.";
+    "Size at which a bucket is closed. Larger: fewer operations; smaller: an earlier start. auto: 16M, or 8M for "
+    "gradients in CPU memory that travel over a network.";
 constexpr std::string_view kIdleBufferMeaning =
-    "Buffers for operations by name that the ranks of a host keep for reuse, each rank an equal part; the least "
-    "recently "
-    "used is freed first. If repeated names need more, operations allocate and wait for all ranks.";
+    "Idle result buffers that a host keeps for requests, an equal part for each rank. The least recently used "
+    "one is freed first. A request without a buffer allocates one, and waits for all ranks.";
 constexpr std::string_view kCoordinatorMeaning =
-    "Which threads move buckets forward: the coordinator thread too (always), only the callers (never: a rank that "
-    "polls calls "
-    "Engine::progress()), or as the free cores suggest (auto).";
+    "Threads that advance operations: the coordinator thread too (always); only threads that call kolo (never: a "
+    "program that polls calls Engine::progress()); always if cores are free or there are several hosts (auto).";
 constexpr std::string_view kDeviceReductionMeaning =
-    "What reduces gradients on GPUs: NCCL, and it is an error where a rank has none (nccl); the hosts, through their "
-    "memory (host); NCCL inside each host and between hosts, a share for each GPU, NCCL (hierarchical) or the hosts' "
-    "network (mixed); NCCL where all ranks have it, else the hosts, with a warning (auto). The same on all ranks.";
+    "Reduction of gradients on GPUs: NCCL (nccl); on the CPUs (host); NCCL inside each host, then NCCL "
+    "(hierarchical) or the network (mixed) between hosts; NCCL if all ranks have it, otherwise on the CPUs with "
+    "a warning (auto). The same on all ranks.";
 constexpr std::string_view kTcpCongestionMeaning =
-    "The kernel's congestion control for connections between hosts: by name; the kernel's default, whatever it is "
-    "(system); or the default, but cubic where that is bbr, whose pacing costs a timer for every burst (auto).";
+    "TCP congestion control between hosts: a name; the kernel's default (system); or the default, but cubic in "
+    "place of bbr, which sets a timer for each burst (auto).";
 constexpr std::string_view kNcclRegistrationMeaning =
-    "Whether gradients on GPUs lie in memory that is allocated by NCCL and registered with it (NCCL 2.19), which "
-    "NVLink and some networks move without a copy.";
+    "Allocates gradient buckets with NCCL and registers them (NCCL 2.19), so that NVLink and some networks need "
+    "no copy.";
 
 constexpr std::string_view kTimeoutMeaning =
-    "How long any wait for peers may take before it is a TimeoutError. Making a Context may take five minutes, "
-    "whatever this says.";
+    "How long a wait for other ranks may take before it throws TimeoutError. Creating a Context may take at "
+    "least five minutes.";
 
 constexpr ConfigRow kRows[] = {
     {"KOLO_BUCKET_BYTES", "auto, 1K to 4G", kBucketMeaning, parse_bucket, print_bucket, true},
-    {"KOLO_LAST_BUCKET_BYTES", "1K to 4G",
-     "Cap of the last bucket of a plan: nothing is left to overlap it with, so it is short.",
+    {"KOLO_LAST_BUCKET_BYTES", "1K to 4G", "Limit of the last bucket, which overlaps with nothing.",
      parse_size<&Config::last_bucket_bytes, kKiB, 4 * kGiB>, print_size<&Config::last_bucket_bytes>, true},
     {"KOLO_IDLE_BUFFER_BYTES", "0 to 1024G", kIdleBufferMeaning, parse_size<&Config::idle_buffer_bytes, 0, 1024 * kGiB>,
      print_size<&Config::idle_buffer_bytes>, true},
     {"KOLO_TIMEOUT", "10ms to 168h", kTimeoutMeaning, parse_time<&Config::timeout, 10>, print_time<&Config::timeout>},
     {"KOLO_STALL_WARNING", "0 to 168h",
-     "How long a wait may take before a warning names its tensors and the missing ranks. 0: never.",
+     "How long a rank waits before it logs a warning with the operation and the missing ranks. 0: no warning.",
      parse_time<&Config::stall_warning, 0>, print_time<&Config::stall_warning>},
-    {"KOLO_MONITOR", "off, on", "Whether a thread of each rank watches over the others, on all hosts.",
+    {"KOLO_MONITOR", "off, on", "Runs a thread of each rank that finds lost ranks on all hosts.",
      parse_enum<&Config::monitor, kSwitch>, print_enum<&Config::monitor, kSwitch>, true},
     {"KOLO_MONITOR_TIMEOUT", "0, 100ms to 168h",
-     "How long a rank may be silent (stopped, cut off) before it counts as lost. 0: for ever.", parse_silence,
-     print_time<&Config::monitor_timeout>, true},
+     "How long a rank may be silent (stopped, disconnected, host gone) before it counts as lost. 0: no limit.",
+     parse_silence, print_time<&Config::monitor_timeout>, true},
     {"KOLO_NETWORK", "auto, tcp, mpi",
-     "What carries messages between hosts; auto: MPI where every host has an RDMA device, TCP elsewhere.",
+     "The transport between hosts. auto: MPI if every host has an RDMA device, otherwise TCP.",
      parse_enum<&Config::network, kNetworks>, print_enum<&Config::network, kNetworks>},
-    {"KOLO_INTERFACE", "auto, an interface's name, or a network as 10.0.0.0/24",
+    {"KOLO_INTERFACE", "auto, the name of an interface, or a network such as 10.0.0.0/24",
      "Where ranks of several hosts reach each other (the monitor, and messages over TCP); auto: in the first network "
      "that all hosts share.",
      parse_word<&Config::interface>, print_word<&Config::interface>},
-    {"KOLO_TCP_CONGESTION", "auto, system, or a name as cubic", kTcpCongestionMeaning,
+    {"KOLO_TCP_CONGESTION", "auto, system, or a name such as cubic", kTcpCongestionMeaning,
      parse_word<&Config::tcp_congestion>, print_word<&Config::tcp_congestion>},
     {"KOLO_COORDINATOR", "auto, always, never", kCoordinatorMeaning,
      parse_enum<&Config::coordinator, kCoordinatorModes>, print_enum<&Config::coordinator, kCoordinatorModes>},
     {"KOLO_RING_SEGMENT_BYTES", "1K to 1G",
-     "Segment of the ring over a network: below Open MPI's eager limit for TCP, so that both directions of a link run "
-     "at once.",
+     "Size of one segment of an algorithm over a network. The default is below Open MPI's eager limit for TCP, so that "
+     "both directions of a link are used at once.",
      parse_size<&Config::ring_segment_bytes, kKiB, kGiB>, print_size<&Config::ring_segment_bytes>, true},
     {"KOLO_DEVICE_REDUCTION", "auto, nccl, host, hierarchical, mixed", kDeviceReductionMeaning,
      parse_enum<&Config::device_reduction, kDeviceReductions>,
      print_enum<&Config::device_reduction, kDeviceReductions>},
     {"KOLO_SHARED_DEVICE", "off, on",
-     "Whether ranks may share a GPU (on): for tests, over sockets and slowly. Otherwise it is an error on all ranks.",
+     "Allows several ranks on one GPU, for tests; NCCL then uses sockets. off: every rank throws UsageError.",
      parse_enum<&Config::shared_device, kSwitch>, print_enum<&Config::shared_device, kSwitch>, true},
-    {"KOLO_NCCL_MAX_CTAS", "0 to 64",
-     "Blocks of the GPU that one collective of NCCL may take from the computation. 0: as many as NCCL likes.",
+    {"KOLO_NCCL_MAX_CTAS", "0 to 64", "The most thread blocks that one NCCL collective may use. 0: NCCL decides.",
      parse_int<&Config::nccl_max_ctas, 0, 64>, print_int<&Config::nccl_max_ctas>, true},
     {"KOLO_NCCL_REGISTRATION", "off, on", kNcclRegistrationMeaning, parse_enum<&Config::nccl_registration, kSwitch>,
      print_enum<&Config::nccl_registration, kSwitch>, true},
     {"KOLO_STREAM_PRIORITY", "high, normal",
-     "Of the stream in which gradients are packed and reduced on a GPU. high: its kernels are the next to get free "
-     "multiprocessors, so that the exchange begins at once; normal: they wait their turn.",
+     "Priority of kolo's stream on a GPU. high: its kernels are the next ones to get free multiprocessors; normal: as "
+     "other kernels.",
      parse_enum<&Config::stream_priority, kStreamPriorities>, print_enum<&Config::stream_priority, kStreamPriorities>},
-    {"KOLO_SPIN_ITERATIONS", "0 to 1000000000", "How often a wait looks again before it yields, and then sleeps.",
+    {"KOLO_SPIN_ITERATIONS", "0 to 1000000000", "How often a wait polls before it yields, and before it sleeps.",
      parse_int<&Config::spin_iterations, 0, 1'000'000'000>, print_int<&Config::spin_iterations>},
-    {"KOLO_LOG_LEVEL", "debug, info, warn, error", "The least severe lines that reach the log sink.",
+    {"KOLO_LOG_LEVEL", "debug, info, warn, error", "The lowest level of lines that reach the log sink.",
      parse_enum<&Config::log_level, kLogLevels>, print_enum<&Config::log_level, kLogLevels>},
 };
 
@@ -215,13 +211,13 @@ std::string unknown_variable(std::string_view name) {
   for (const ConfigRow& row : kRows) known.push_back(row.name);
   const std::string text = "environment variable " + std::string(name) + " is unknown and has no effect; ";
   const auto nearest = base::nearest(name, known);
-  // A slip is a letter in three at most; beyond that a name is no likelier to be meant than any other.
+  // At most one wrong letter in three: other names are not similar enough.
   const std::size_t slips = std::max<std::size_t>(1, (name.size() - kPrefix.size()) / 3);
-  if (base::edit_distance(name, nearest) > slips) return text + "`kolo config` shows those that there are";
+  if (base::edit_distance(name, nearest) > slips) return text + "`kolo config` lists all variables";
   return text + "the nearest known one is " + std::string(nearest);
 }
 
-// For a number that would do as a time.
+// For a number without the unit of a time.
 std::string hint(const ConfigRow& row, const std::string& value) {
   Config unused;
   if (!parse_integer(value) || !row.parse(value + "s", unused)) return {};
