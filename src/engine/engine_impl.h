@@ -34,7 +34,6 @@
 #include "engine/unnamed_calls.h"
 #include "engine/work_state.h"
 #include "kolo/config.h"
-#include "kolo/spi/communicator.h"
 #include "kolo/spi/engine.h"
 
 namespace kolo::engine {
