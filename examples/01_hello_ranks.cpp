@@ -1,4 +1,4 @@
-// Who is there, one sum over all ranks, and one value from rank 0. Needs no LibTorch.
+// Prints the place of each rank, one sum over all ranks, and one value from rank 0. Needs no LibTorch.
 //
 //   mpirun -np 2 01_hello_ranks
 #include <cstdio>

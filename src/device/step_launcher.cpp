@@ -99,7 +99,7 @@ void DeviceStepLauncher::require_engine() const {
 
 kernels::UpdateLaunch DeviceStepLauncher::prepare(const StepBatch& batch, std::size_t columns, Stream stream) {
   require_engine();
-  Table& table = tables_[{batch.place, columns == 1}];
+  Table& table = tables_[{batch.group, columns == 1}];
   fit(table, batch, columns);
   table.user = stream;
   table.addresses.clear();
