@@ -2,7 +2,7 @@
 // Hashes of the names and labels of a dataset. Ranks compare them to verify that an index means the same sample.
 //
 //   const kolo::data::Fingerprint mine = kolo::data::fingerprint(*dataset);
-//   kolo::gather_texts(context, "dataset", std::to_string(mine.sample_names));  // equal on all ranks?
+//   const auto all = kolo::gather_texts(context, "dataset", std::to_string(mine.sample_names));
 #include <cstdint>
 
 #include "kolo/data/dataset.h"
