@@ -207,8 +207,8 @@ class Reader {
     if (!is_next(tag, protozero::pbf_wire_type::varint)) return;
     const std::uint32_t value = in_.get_uint32();
     if (value > static_cast<std::uint32_t>(field.last)) {
-      throw DamagedMessage("a control message holds the unknown value " + std::to_string(value) +
-                           "; do all ranks run the same version of kolo?");
+      throw DamagedMessage("malformed control message: unknown value " + std::to_string(value) +
+                           ". Do all ranks run the same version of kolo?");
     }
     field.value = static_cast<Enum>(value);
   }
@@ -276,7 +276,8 @@ Envelope decode(std::span<const std::byte> bytes) {
   try {
     Reader({reinterpret_cast<const char*>(bytes.data()), bytes.size()}).read(envelope);
   } catch (const protozero::exception&) {
-    throw DamagedMessage("a control message of " + std::to_string(bytes.size()) + " bytes is damaged");
+    throw DamagedMessage("malformed control message of " + std::to_string(bytes.size()) +
+                         " bytes. Do all ranks run the same version of kolo?");
   }
   return envelope;
 }

@@ -52,8 +52,10 @@ std::optional<Envelope> ControlChannel::poll(Inbox& inbox) {
   if (!inbox.awaiting_rest) {
     std::uint32_t length = 0;
     std::memcpy(&length, inbox.frame.data(), kHeaderBytes);
-    if (length > kLongestMessage)
-      throw BackendError("a control message from rank " + std::to_string(inbox.from) + " is damaged");
+    if (length > kLongestMessage) {
+      throw BackendError("malformed control message from rank " + std::to_string(inbox.from) + ": length " +
+                         std::to_string(length) + ". Do all ranks run the same version of kolo?");
+    }
     inbox.message.resize(length);
     const std::size_t here = std::min<std::size_t>(length, kFrameBytes - kHeaderBytes);
     std::memcpy(inbox.message.data(), inbox.frame.data() + kHeaderBytes, here);

@@ -26,8 +26,8 @@ base::CallLimit::Hooks EngineImpl::call_hooks() {
 
 void EngineImpl::settle_failure() {
   if (drive_until([this] { return !parts_.calls->held(); }, timeout())) return;
-  throw TimeoutError({}, "rank " + std::to_string(rank()) +
-                             ": not all ranks have heard of its failure, before which no collective can begin");
+  throw TimeoutError({}, "rank " + std::to_string(rank()) + ": its failure did not reach all ranks within " +
+                             std::to_string(timeout().count()) + " ms; until then no collective can begin");
 }
 
 void EngineImpl::limit_calls(const Fatal& failure, std::uint64_t number) {
@@ -117,8 +117,8 @@ void EngineImpl::end_overtaken(std::uint64_t number) {
 // Progress lock held.
 void EngineImpl::end_overtaken(const Fatal& failure) {
   Fatal fatal{FatalKind::failed, failure.ranks, {}};
-  fatal.text = failure.text + " (rank " + std::to_string(rank()) + " had gone on to what " +
-               base::ranks_text(failure.ranks) + " does not come to, so the group has ended)";
+  fatal.text = failure.text + " (rank " + std::to_string(rank()) + " had begun a collective that " +
+               base::ranks_text(failure.ranks) + " did not reach, so the group has ended)";
   fatal.calls = failure.calls;
   negotiation_.end(fatal, rank());
 }
@@ -145,7 +145,7 @@ void EngineImpl::say_why(Fatal& leaving) {
   if (leaving.after_failure) {
     leaving.text = "training code failed on " + who + ": " + *own_failure_ + " (" + leaving.text + ")";
   } else {
-    leaving.text += ": it takes part in nothing more; do all ranks make the same calls, and equally many steps?";
+    leaving.text += ". Do all ranks make the same calls and the same number of steps?";
   }
 }
 

@@ -26,9 +26,11 @@ std::string milliseconds_text(Clock::duration duration) {
 }
 
 std::string who_has_not_submitted(const std::vector<Rank>& missing) {
-  if (missing.empty()) return "here and below everyone has submitted it; rank 0 has not answered";
+  if (missing.empty()) return "this rank and the ranks below it have submitted it; rank 0 has not answered";
   return "not submitted by " + base::ranks_text(missing);
 }
+
+constexpr const char* kSameRequests = ". Do all ranks submit the same requests?";
 
 }  // namespace
 
@@ -81,17 +83,18 @@ void EngineImpl::watch_submission(const std::string& name, Submission& submissio
   const bool late = age > config.timeout;
   if (!stalled && !late) return;
   const auto missing = negotiation_.missing(name);
-  const std::string text =
-      "'" + name + "' has been waiting for " + milliseconds_text(age) + ": " + who_has_not_submitted(missing);
+  const std::string why = who_has_not_submitted(missing);
   if (stalled && !submission.stall) submission.stall = ask_about(name, missing, false);
   if (stalled && (late || answered(*submission.stall))) {
     submission.warned = true;
-    parts_.log(LogLevel::warn, text + what_they_say(*submission.stall));
+    parts_.log(LogLevel::warn, "stall: waited_ms=" + std::to_string(age / 1ms) + ": '" + name + "': " + why +
+                                   what_they_say(*submission.stall));
   }
   // Whoever knows who is missing speaks first.
   const bool ours_to_say = submission.when_listed && !missing.empty();
   if (late && (ours_to_say || age > config.timeout + kVerdict)) {
-    throw TimeoutError(missing, "rank " + std::to_string(rank()) + ": " + text);
+    throw TimeoutError(missing, "rank " + std::to_string(rank()) + ": '" + name + "' timed out after " +
+                                    milliseconds_text(age) + ": " + why + kSameRequests);
   }
 }
 
@@ -111,19 +114,20 @@ void EngineImpl::watch_executing(Clock::time_point now) {
   const auto oldest = executor_.oldest();
   if (!oldest || now - *oldest <= parts_.config->timeout) return;
   const auto missing = executor_.waiting_for();
-  throw TimeoutError(missing, "rank " + std::to_string(rank()) + ": an operation was started and has not ended after " +
-                                  milliseconds_text(now - *oldest) + ", waiting for " + base::ranks_text(missing));
+  throw TimeoutError(missing, "rank " + std::to_string(rank()) + ": an operation in flight timed out after " +
+                                  milliseconds_text(now - *oldest) + ": waiting for " + base::ranks_text(missing));
 }
 
 // A plan is listed and has no turn: some rank has not come to it, or this one has not enqueued what is before it.
 void EngineImpl::watch_plan(Clock::time_point now) {
   if (!plan_turn_ || !plan_turn_->under_way() || now - plan_since_ <= parts_.config->timeout) return;
   auto missing = plan_turn_->waiting_for();
-  const std::string why = missing.empty() ? "a bucket that is reduced before it has not been enqueued here"
-                                          : "waiting for " + base::ranks_text(missing);
+  const std::string why =
+      missing.empty() ? "this rank has not enqueued an earlier bucket" : "waiting for " + base::ranks_text(missing);
   if (missing.empty()) missing.push_back(rank());
-  throw TimeoutError(missing, "rank " + std::to_string(rank()) + ": a new plan for gradients on devices has waited " +
-                                  milliseconds_text(now - plan_since_) + " for its turn: " + why);
+  throw TimeoutError(missing, "rank " + std::to_string(rank()) +
+                                  ": a new plan for gradients on devices timed out after " +
+                                  milliseconds_text(now - plan_since_) + ": " + why);
 }
 
 void EngineImpl::withdrawn(const Withdrawal& withdrawal) {
@@ -132,8 +136,8 @@ void EngineImpl::withdrawn(const Withdrawal& withdrawal) {
   const auto found = submitted_.find(withdrawal.name);
   if (found == submitted_.end()) return;
   const auto age = milliseconds_text(Clock::now() - found->second.since);
-  const auto text = "rank " + std::to_string(rank()) + ": '" + withdrawal.name + "' was waited for " + age +
-                    " and is withdrawn: " + who_has_not_submitted(withdrawal.missing);
+  const auto text = "rank " + std::to_string(rank()) + ": '" + withdrawal.name + "' timed out after " + age +
+                    " and was withdrawn on all ranks: " + who_has_not_submitted(withdrawal.missing) + kSameRequests;
   fail(found->second.pending, std::make_exception_ptr(TimeoutError(withdrawal.missing, text)));
   submitted_.erase(found);
 }
@@ -143,7 +147,7 @@ Awaited EngineImpl::whom_for(const std::string& name) {
   const std::scoped_lock lock(progress_lock_);
   if (executor_.running(name)) {
     const auto ranks = executor_.waiting_for();
-    return {ranks, "it is being executed, waiting for " + base::ranks_text(ranks)};
+    return {ranks, "in flight, waiting for " + base::ranks_text(ranks)};
   }
   const auto missing = negotiation_.missing(name);
   if (missing.size() < 2) return {missing, who_has_not_submitted(missing)};

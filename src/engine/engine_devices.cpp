@@ -20,10 +20,10 @@ constexpr auto kGrace = 10s;  // collectives on a device have deadlines of their
 void EngineImpl::need_lane(int device) {
   if (lane_ != nullptr && lane_->device() == device) return;
   if (lane_ != nullptr) {
-    throw UsageError("gradients on device " + std::to_string(device) + ", and before on device " +
-                     std::to_string(lane_->device()) + ": a rank works with one device");
+    throw UsageError("gradients are on device " + std::to_string(device) + ", but earlier ones were on device " +
+                     std::to_string(lane_->device()) + ". A rank uses one device");
   }
-  if (!parts_.make_lane) throw UsageError("gradients on a device: this world knows none");
+  if (!parts_.make_lane) throw UsageError("gradients are on a device, but this Context has none");
   auto lane = parts_.make_lane(device);
   const std::scoped_lock lock(progress_lock_);
   lane_ = std::move(lane);
@@ -65,12 +65,14 @@ void EngineImpl::wait_for_devices() {
   };
   const bool in_time = drive_until(ended, timeout() + kGrace);
   if (has_failed()) std::rethrow_exception(current_fatal());
-  if (!in_time) throw TimeoutError({}, "rank " + std::to_string(rank()) + ": the device has not ended its collectives");
+  if (in_time) return;
+  throw TimeoutError({}, "rank " + std::to_string(rank()) + ": the device did not complete its collectives within " +
+                             std::to_string(std::chrono::milliseconds(timeout() + kGrace).count()) + " ms");
 }
 
 std::unique_ptr<StepLauncher> EngineImpl::make_step_launcher() {
   const std::scoped_lock lock(progress_lock_);
-  if (is_stopped()) throw UsageError("a step launcher was asked for after Context::shutdown()");
+  if (is_stopped()) throw UsageError("make_step_launcher() was called after Context::shutdown()");
   if (lane_ == nullptr) return nullptr;
   return std::make_unique<device::DeviceStepLauncher>(
       *lane_, lifetime(), [this](std::shared_ptr<void> memory, Stream user) { retire(std::move(memory), user); });

@@ -231,7 +231,7 @@ std::exception_ptr EngineImpl::to_exception(const Fatal& fatal, std::uint64_t fa
     case FatalKind::peer_lost:
       if (of_this_rank) {
         return std::make_exception_ptr(
-            PeerLostError(rank(), "this rank has been given up by the others and must not go on: " + fatal.text));
+            PeerLostError(rank(), "the other ranks have excluded this rank, which must end: " + fatal.text));
       }
       [[fallthrough]];
     case FatalKind::peer_left:

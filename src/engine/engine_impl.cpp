@@ -109,7 +109,7 @@ Work EngineImpl::submit(Request request) {
     return Work(unnamed_.submit(std::move(request), [this](Request named) { return submit_named(std::move(named)); }));
   }
   if (request.name.starts_with("kolo/")) {
-    throw UsageError("request '" + request.name + "': names that begin with kolo/ are kolo's own; choose another name");
+    throw UsageError("request '" + request.name + "': names that begin with kolo/ are reserved. Choose another name");
   }
   return submit_internal(std::move(request));
 }
@@ -177,7 +177,7 @@ std::shared_ptr<WorkState> EngineImpl::enqueue(Submission submission) {
     if (before != nullptr) overtaken = before->numbers.front();
     if (!names_.insert(name).second) {
       throw UsageError("'" + name + "' is already pending on rank " + std::to_string(rank()) +
-                       ": wait for it before the name is submitted again");
+                       ". Wait for it before you submit the name again");
     }
     queue_.push_back(std::move(submission));
     queued_.store(static_cast<int>(queue_.size()));
@@ -228,8 +228,8 @@ std::unique_ptr<GradientReducer> EngineImpl::make_reducer(std::vector<GradientIn
     const bool in_place = settings.options.in_place_from > 0 && parts_.placement.size > 1;
     if (in_place && settings.options.refused.empty() && !allocator().supports_segmented()) {
       settings.options.refused =
-          "gradients can be reduced in place only where all ranks are on one host and share memory, "
-          "or where each has a host of its own";
+          "gradients can be reduced in place only if all ranks share the memory of one host, or if each rank has a "
+          "host of its own";
     }
     settings.id = reducers_made_++;
   }
@@ -371,9 +371,9 @@ void EngineImpl::drive_round(const std::function<bool()>& done, const std::funct
   if (done()) return;
   if (held_) return end_held();
   const auto [ranks, what] = awaited();
-  auto text =
-      "rank " + std::to_string(rank()) + " waited " + std::to_string(round_timeout_.load().count()) + " ms: " + what;
-  if (!failing_.empty()) text += "; its round was to end because of: " + failing_;
+  auto text = "rank " + std::to_string(rank()) + ": timeout after " + std::to_string(round_timeout_.load().count()) +
+              " ms in " + what;
+  if (!failing_.empty()) text += "; this rank ended the round because of: " + failing_;
   negotiation_.end({FatalKind::timeout, ranks, text}, rank());
 }
 
@@ -386,15 +386,16 @@ void EngineImpl::stop() noexcept {
     try {
       act();
     } catch (const std::exception& error) {
-      parts_.log(LogLevel::warn, std::string("while shutting down: ") + error.what());
+      parts_.log(LogLevel::warn, std::string("shutdown: ") + error.what());
     }
   };
   if (coordinator_) coordinator_->stop();
   lane_watch_.reset();
   whatever_it_throws([this] { complete_listed(); });
   const std::scoped_lock lock(progress_lock_);
-  const auto unfinished = std::make_exception_ptr(
-      UsageError("still pending when rank " + std::to_string(rank()) + " shut down its Context"));
+  const auto unfinished =
+      std::make_exception_ptr(UsageError("the operation was still pending when rank " + std::to_string(rank()) +
+                                         " shut down its Context. Call wait() first"));
   whatever_it_throws([&] { say_goodbye(unfinished); });
   executor_.fail_from(0, unfinished);  // what peers that are gone kept from ending
   if (parts_.shared_memory != nullptr) parts_.shared_memory->set_while_waiting({});

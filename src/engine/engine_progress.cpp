@@ -147,7 +147,7 @@ void EngineImpl::execute(const Item& item, std::uint32_t depth) {
   for (const auto& name : item.names) {
     const auto found = submitted_.find(name);
     if (found == submitted_.end())
-      throw DamagedMessage("the list names '" + name + "', which this rank has not submitted");
+      throw DamagedMessage("malformed control message: it lists '" + name + "', which this rank has not submitted");
     own.push_back(&found->second.entry.signature);
   }
   check(item, own, negotiation_.tree());

@@ -49,7 +49,7 @@ Activity EngineImpl::activity(const std::string& operation) {
   const auto since = Clock::now().time_since_epoch() - Clock::duration(changed_place_.load());
   result.waits = waiters_.load() > 0;
   if (!result.waits) {
-    result.text += "in code of its own for " + seconds_text(since);
+    result.text += "in the program's code for " + seconds_text(since);
     return result;
   }
   result.text += "waiting in kolo for " + seconds_text(since);
@@ -65,7 +65,7 @@ std::string EngineImpl::waits_at() {
   if (awaited_ != nullptr) return " at " + (*awaited_)().text;
   if (plan_turn_ && plan_turn_->under_way())
     return " at a new plan, for " + base::ranks_text(plan_turn_->waiting_for());
-  if (executor_.oldest()) return ", an operation under way, for " + base::ranks_text(executor_.waiting_for());
+  if (executor_.oldest()) return " at an operation in flight, for " + base::ranks_text(executor_.waiting_for());
   if (submitted_.empty()) return {};
   const auto& [name, submission] =
       *std::ranges::min_element(submitted_, {}, [](const auto& row) { return row.second.since; });
@@ -95,8 +95,8 @@ bool EngineImpl::answered(const Stall& stall) const {
   return parts_.inquiry->answers(stall.question).size() == stall.asked.size();
 }
 
-// "; rank 3 (host h1): alive, has not submitted it; in code of its own for 61.0 s". Those who wait themselves are left
-// out where somebody else is the cause.
+// "; rank 3 (host h1): alive, has not submitted it; in the program's code for 61.0 s". Those who wait themselves are
+// left out where somebody else is the cause.
 std::string EngineImpl::what_they_say(const Stall& stall) const {
   if (stall.question == 0) return {};
   const auto answers = parts_.inquiry->answers(stall.question);
@@ -139,7 +139,8 @@ bool EngineImpl::drive_with_warning(const std::function<bool()>& done, const std
     }
     in_time = drive_until([&] { return done() || answered(stall); }, kAnswerTime) && done();
     if (!in_time) {
-      parts_.log(LogLevel::warn, "waited " + seconds_text(patience) + ": " + what + what_they_say(stall));
+      parts_.log(LogLevel::warn,
+                 "stall: waited_ms=" + std::to_string(patience.count()) + ": " + what + what_they_say(stall));
       in_time = drive_until(done, limit - patience);
     }
   }

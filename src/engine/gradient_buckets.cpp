@@ -53,7 +53,7 @@ GradientRounds::HostMemory GradientRounds::allocate_with_arena(const Plan& plan)
     throw;
   } catch (const BackendError& error) {
     if (host_.group_has_ended()) throw;
-    host_.warn(std::string("gradients are packed and not reduced where they lie: ") + error.what());
+    host_.warn(std::string("gradients: shared=off, buckets are packed: ") + error.what());
   }
   return allocate(plan, 0);
 }

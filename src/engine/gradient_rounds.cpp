@@ -19,7 +19,7 @@ constexpr const char* kFingerprintAdvice =
     "now. Set equal rates on all ranks, then call broadcast_parameters() and broadcast_optimizer_state(), or load a "
     "checkpoint";
 
-std::string place_text(int device) { return device < 0 ? "the host" : "device " + std::to_string(device); }
+std::string place_text(int device) { return device < 0 ? "CPU" : "device " + std::to_string(device); }
 
 }  // namespace
 
@@ -88,10 +88,11 @@ void GradientRounds::check_contribution(std::size_t index, const Contribution& c
   }
   const int expected = table_[index].on_device ? settings_.options.device : -1;
   if (contribution.ready.on_host() ? expected >= 0 : contribution.ready.device != expected) {
-    throw UsageError("the gradient of '" + table_[index].name + "' comes with a stream of " +
-                     place_text(contribution.ready.device) + ", and is said to be on " + place_text(expected));
+    throw UsageError("the gradient of '" + table_[index].name + "' has a stream of " +
+                     place_text(contribution.ready.device) + ", but the table of gradients says " +
+                     place_text(expected));
   }
-  refuse_capture("the gradient of '" + table_[index].name + "' comes in", contribution.ready);
+  refuse_capture("the gradient of '" + table_[index].name + "' is in", contribution.ready);
   if (contributions_[index].data != nullptr) {
     throw UsageError("the gradient of '" + table_[index].name +
                      "' was already contributed in this round; accumulate several backward passes under no_sync(), or "
@@ -105,9 +106,8 @@ void GradientRounds::refuse_capture(const std::string& what, Stream stream) cons
   if (!host_.lane()->is_captured(stream)) return;
   throw UsageError(
       what +
-      " a stream that is being captured into a CUDA graph: the hosts of all ranks take part in every round, "
-      "and a graph has no host in it. Capture forward and backward under no_sync(), and call step() after "
-      "the graph has been launched");
+      " a stream that is being captured into a CUDA graph, but every round needs the CPUs of all ranks. Capture "
+      "forward and backward under no_sync(), and call step() after the graph has been launched");
 }
 
 void GradientRounds::contribute(std::size_t index, const void* data, Stream ready) {
@@ -142,8 +142,8 @@ std::shared_ptr<GradientMemory> GradientRounds::memory() const { return frozen_ 
 void GradientRounds::change_table(std::vector<GradientInfo> table) {
   if (!order_.empty()) {
     throw UsageError(
-        "the table of gradients cannot change in the middle of a round: call change_table() before the first "
-        "contribute(), that is after step() and before backward()");
+        "the table of gradients cannot change during a round. Call change_table() before the first contribute(): after "
+        "step() and before backward()");
   }
   if (const auto refusal = refusal_of(table, settings_.options); !refusal.empty()) throw UsageError(refusal);
   table_ = std::move(table);
@@ -305,7 +305,7 @@ bool GradientRounds::dropped() const {
 
 void GradientRounds::finish(Stream user, const OnReduced& reduced) {
   const telemetry::Range range("kolo: finish round", round_);
-  if (failure_.empty()) refuse_capture("a round is to be finished in", user);
+  if (failure_.empty()) refuse_capture("the round ends in", user);
   owner_.store(std::this_thread::get_id());
   close_round();
   bool negotiated = !frozen_;
@@ -316,7 +316,8 @@ void GradientRounds::finish(Stream user, const OnReduced& reduced) {
       wait_for_buckets();
       for (const auto& bucket : frozen_->buckets) {
         if (!bucket->same_round())
-          throw MismatchError("ranks are in different rounds of gradients/" + std::to_string(settings_.id));
+          throw MismatchError("ranks are in different rounds of gradients/" + std::to_string(settings_.id) +
+                              ". Do all ranks make the same number of steps?");
       }
       alike = fingerprints_agree();
       if (!alike || disagree_on_another() || dropped()) {

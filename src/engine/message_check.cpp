@@ -16,17 +16,18 @@ class Checker {
   Checker(Tree tree, Rank from) : tree_(tree), from_(from) {}
 
   void require(bool condition, const char* what) const {
-    if (!condition)
-      throw DamagedMessage("a control message from rank " + std::to_string(from_) + " is damaged: " + what);
+    if (condition) return;
+    throw DamagedMessage("malformed control message from rank " + std::to_string(from_) + ": " + what +
+                         ". Do all ranks run the same version of kolo?");
   }
-  void rank(Rank rank) const { require(rank >= 0 && rank < tree_.size, "it names a rank that is not in the world"); }
+  void rank(Rank rank) const { require(rank >= 0 && rank < tree_.size, "a rank outside the world"); }
   void ranks(const std::vector<Rank>& ranks) const {
     for (const Rank each : ranks) rank(each);
   }
-  void name(const std::string& name) const { require(!name.empty(), "a name is empty"); }
+  void name(const std::string& name) const { require(!name.empty(), "an empty name"); }
   void signature(const Signature& signature) const {
     require(std::all_of(signature.sizes.begin(), signature.sizes.end(), [](auto size) { return size >= 0; }),
-            "a size is negative");
+            "a negative size");
   }
   void conflict(const std::optional<Conflict>& conflict) const {
     if (!conflict) return;
@@ -42,17 +43,17 @@ class Checker {
     rank(entry.rank);
     ranks(entry.ranks);
     ranks(entry.failed_ranks);
-    require(entry.ranks.size() == entry.bytes.size(), "contributions are not as many as their ranks");
+    require(entry.ranks.size() == entry.bytes.size(), "ranks and contributions differ in number");
   }
   void item(const Item& item) const {
-    require(!item.names.empty(), "an item has no name");
+    require(!item.names.empty(), "an item without a name");
     for (const auto& each : item.names) name(each);
     require(std::set<std::string_view>(item.names.begin(), item.names.end()).size() == item.names.size(),
-            "an item has a name twice");
+            "an item with a name twice");
     conflict(item.conflict);
     ranks(item.failed_ranks);
     require(item.bytes.empty() || item.bytes.size() == static_cast<std::size_t>(tree_.size),
-            "contributions are not as many as ranks");
+            "the number of contributions is not the world size");
   }
 
  private:
@@ -66,9 +67,9 @@ void check(const Envelope& envelope, const Tree& tree, Rank from) {
   const Checker checker(tree, from);
   const bool from_parent = !tree.is_root() && from == tree.parent();
   if (from_parent) {
-    checker.require(envelope.entries.empty() && envelope.reports.empty(), "a parent asks as a child does");
+    checker.require(envelope.entries.empty() && envelope.reports.empty(), "entries or reports from a parent");
   } else {
-    checker.require(envelope.items.empty() && !envelope.withdrawal, "a child decides as a parent does");
+    checker.require(envelope.items.empty() && !envelope.withdrawal, "items or a withdrawal from a child");
   }
   for (const auto& entry : envelope.entries) checker.entry(entry);
   for (const auto& item : envelope.items) checker.item(item);
@@ -81,7 +82,7 @@ void check(const Envelope& envelope, const Tree& tree, Rank from) {
     checker.ranks(envelope.withdrawal->missing);
   }
   if (envelope.failure) {
-    checker.require(!envelope.failure->ranks.empty(), "a failure is nobody's");
+    checker.require(!envelope.failure->ranks.empty(), "a failure without a rank");
     checker.ranks(envelope.failure->ranks);
   }
   // A fatal message is the last one and only reported: its ranks may be unknown.
@@ -91,20 +92,22 @@ void check(const Item& item, const std::vector<const Signature*>& own, const Tre
   const Checker checker(tree, tree.is_root() ? tree.rank : tree.parent());
   const Signature& first = *own.front();
   if (own.size() > 1) {
-    checker.require(!item.conflict && item.failed_ranks.empty(), "a disagreement has several names");
+    checker.require(!item.conflict && item.failed_ranks.empty(), "a mismatch or refusal of several operations at once");
     checker.require(std::all_of(own.begin(), own.end(), [&](const auto* other) { return may_fuse(first, *other); }),
-                    "operations are listed as one that cannot be");
+                    "operations in one bucket that cannot be fused");
   }
   if (item.conflict || !item.failed_ranks.empty()) return;  // not executed
-  checker.require(item.order.empty() || first.kind == Kind::gradient_round, "an order without gradients");
-  checker.require(item.bytes.empty() == (first.kind != Kind::allgather), "contributions without an allgather");
+  checker.require(item.order.empty() || first.kind == Kind::gradient_round,
+                  "an order of gradients in another operation");
+  checker.require(item.bytes.empty() == (first.kind != Kind::allgather),
+                  "contributions without an allgather, or the reverse");
   std::uint64_t total = 0;
   for (const auto bytes : item.bytes) {
     checker.require(!__builtin_add_overflow(total, bytes, &total) && total <= std::numeric_limits<std::int64_t>::max(),
-                    "contributions that no memory can hold");
+                    "contributions whose sum overflows");
   }
   checker.require(item.bytes.empty() || item.bytes[static_cast<std::size_t>(tree.rank)] == payload_bytes(first),
-                  "this rank's contribution has another size");
+                  "the size of this rank's contribution is wrong");
 }
 
 }  // namespace kolo::engine

@@ -146,7 +146,10 @@ void Negotiation::apply(const Envelope& envelope) {
   }
   for (const auto& item : envelope.items) {
     if (ended_) return;
-    if (item.sequence != next_sequence_) throw DamagedMessage("an item of the list is missing, or there twice");
+    if (item.sequence != next_sequence_) {
+      throw DamagedMessage("malformed control message: item " + std::to_string(item.sequence) + " where item " +
+                           std::to_string(next_sequence_) + " was expected");
+    }
     ++next_sequence_;
     if (item.names.front().starts_with(kHeardPrefix)) {
       if (item.names.front() == heard_name(failed_at_)) host_.heard_by_all(failed_at_);

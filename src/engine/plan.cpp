@@ -20,8 +20,8 @@ std::vector<std::uint32_t> complete_order(const std::vector<std::uint32_t>& orde
   std::vector<bool> seen(count, false);
   for (const auto index : order) {
     if (index >= count || seen[index]) {
-      throw DamagedMessage("the order of " + std::to_string(count) + " gradients names number " +
-                           std::to_string(index) + (index >= count ? "" : " twice"));
+      throw DamagedMessage("malformed control message: the order of " + std::to_string(count) +
+                           " gradients has index " + std::to_string(index) + (index >= count ? "" : " twice"));
     }
     seen[index] = true;
     result.push_back(index);

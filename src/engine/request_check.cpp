@@ -36,10 +36,11 @@ std::string trouble_with_strides(const std::vector<std::int64_t>& sizes, const s
 }  // namespace
 
 void check_name(const std::string& name) {
-  if (name.empty()) throw UsageError("a request needs a name: ranks are matched by it");
+  if (name.empty()) throw UsageError("the name of a request is empty; ranks match requests by name");
   for (const std::string_view taken : {std::string_view("gradients/"), kHeardPrefix}) {
     if (!name.starts_with(taken)) continue;
-    throw UsageError("request '" + name + "': names that begin with " + std::string(taken) + " are kolo's own");
+    throw UsageError("request '" + name + "': names that begin with " + std::string(taken) +
+                     " are reserved. Choose another name");
   }
 }
 
@@ -53,10 +54,11 @@ std::string refusal_of(const Request& request, int size, Rank rank) {
     return "root " + std::to_string(request.root) + " is not a rank of a world of " + std::to_string(size);
   }
   if (request.kind > RequestKind::barrier || request.dtype > DType::boolean || request.op > ReduceOp::product) {
-    return "kind, dtype or op is none that kolo knows";
+    return "unknown kind, dtype or op (" + std::to_string(static_cast<int>(request.kind)) + ", " +
+           std::to_string(static_cast<int>(request.dtype)) + ", " + std::to_string(static_cast<int>(request.op)) + ")";
   }
   const auto bytes = bytes_of(request.dtype, request.sizes);
-  if (!bytes) return "its sizes overflow";
+  if (!bytes) return "sizes " + to_text(request.sizes) + " overflow";
   const bool reads =
       request.kind != RequestKind::barrier && (request.kind != RequestKind::broadcast || request.root == rank);
   if (reads && *bytes > 0 && request.input == nullptr) return "input is a null pointer";
@@ -76,19 +78,19 @@ std::string refusal_of(const std::vector<GradientInfo>& table, const ReducerOpti
   const bool scaled = options.prescale != 1.0 || options.postscale != 1.0;
   for (const auto& row : table) {
     const auto refusal = [&row](const std::string& why) { return "gradient '" + row.name + "'" + why; };
-    if (row.dtype > DType::boolean) return refusal(": a dtype that kolo does not know");
+    if (row.dtype > DType::boolean) return refusal(": unknown dtype " + std::to_string(static_cast<int>(row.dtype)));
     if (scaled && !is_floating(row.dtype)) return refusal(": scales need a floating-point dtype");
     if (row.on_device && options.device < 0) {
-      return refusal(" is on a device, and ReducerOptions::device names none");
+      return refusal(" is on a device, but ReducerOptions::device names none");
     }
     if (row.on_device && options.in_place_from > 0) {
-      return refusal(" is on a device: in place is for gradients in the host's memory");
+      return refusal(" is on a device, but only gradients in CPU memory can be reduced in place");
     }
     if (std::ranges::any_of(row.sizes, [](auto extent) { return extent < 0; })) return refusal(": a negative size");
     if (auto strides = trouble_with_strides(row.sizes, row.strides); !strides.empty()) {
       return refusal(": " + strides);
     }
-    if (!bytes_of(row.dtype, row.sizes)) return refusal(": its sizes overflow");
+    if (!bytes_of(row.dtype, row.sizes)) return refusal(": sizes " + to_text(row.sizes) + " overflow");
   }
   return {};
 }

@@ -18,7 +18,8 @@ void WorkState::fail(std::exception_ptr error) {
 
 void WorkState::wait_for(std::chrono::milliseconds timeout) {
   const auto driver = driver_.lock();
-  if (!driver && !finished()) throw UsageError("'" + name_ + "' was still pending when its Context was shut down");
+  if (!driver && !finished())
+    throw UsageError("'" + name_ + "' was still pending when its Context was shut down. Call wait() first");
   if (driver) {  // also when it is finished: see EngineImpl::drive()
     if (!driver->drive_until([this] { return finished(); }, timeout)) {
       const auto whom = driver->whom_for(name_);  // may wait for somebody who is just finishing it

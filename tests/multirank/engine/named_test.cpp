@@ -303,7 +303,7 @@ std::vector<std::pair<std::string, std::function<void(Request&)>>> malformed(int
          request.root = size;
        }},
       {"kind, dtype or op", [](Request& request) { request.op = static_cast<ReduceOp>(99); }},
-      {"sizes overflow",
+      {"overflow",
        [](Request& request) {
          request.sizes = {std::int64_t{1} << 62, std::int64_t{1} << 62};
        }},
