@@ -32,12 +32,12 @@ void agree_on_settings(cluster::Bootstrap& bootstrap, const Config& config) {
     const auto theirs = base::split_fields(all[rank]);
     if (first.size() != rows.size() || theirs.size() != rows.size()) {
       throw MismatchError("ranks 0 and " + std::to_string(rank) +
-                          " know different settings: do all run the same version of kolo?");
+                          " have different settings. Do all ranks run the same version of kolo?");
     }
     const auto at = static_cast<std::size_t>(std::ranges::mismatch(first, theirs).in1 - first.begin());
     const std::string name(rows[at]->name);
     throw MismatchError(name + " is " + first[at] + " on rank 0 and " + theirs[at] + " on rank " +
-                        std::to_string(rank) + ": set it alike for all ranks (mpirun -x " + name + ")");
+                        std::to_string(rank) + ". Set the same value on all ranks (mpirun -x " + name + ")");
   }
 }
 

@@ -24,16 +24,16 @@ void check_devices(const std::vector<DeviceFacts>& ranks) {
   const std::string text = base::troubles_of(ranks);
   if (!text.empty()) {
     throw UsageError("gradients on devices need a device on every rank: " + text +
-                     ". Run on hosts that have one for each rank, or without devices on all ranks");
+                     ". Run on hosts with a device for each rank, or on all ranks without devices");
   }
 }
 
 void check_settings(const std::vector<DeviceFacts>& ranks) {
   for (std::size_t r = 1; r < ranks.size(); ++r) {
     if (ranks[r].reduction == ranks[0].reduction) continue;
-    throw MismatchError("KOLO_DEVICE_REDUCTION differs: it is " + name_of(ranks[0].reduction) + " on " +
-                        named(0, ranks[0]) + " and " + name_of(ranks[r].reduction) + " on " + named(r, ranks[r]) +
-                        ". Set it alike on all ranks");
+    throw MismatchError("KOLO_DEVICE_REDUCTION is " + name_of(ranks[0].reduction) + " on " + named(0, ranks[0]) +
+                        " and " + name_of(ranks[r].reduction) + " on " + named(r, ranks[r]) +
+                        ". Set the same value on all ranks");
   }
 }
 
@@ -47,10 +47,11 @@ void check_sharing(const std::vector<DeviceFacts>& ranks) {
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const auto [other, alone] = taken.try_emplace(unique_name_of(ranks[r]), r);
     if (alone || (ranks[r].shares && ranks[other->second].shares)) continue;
-    throw UsageError("ranks " + std::to_string(other->second) + " and " + std::to_string(r) + " are both on device " +
-                     ranks[r].device + " of " + ranks[r].host +
-                     "; start at most as many ranks on a host as it has devices. KOLO_SHARED_DEVICE=on allows it all "
-                     "the same: for tests, as it is very slow");
+    throw UsageError(
+        "ranks " + std::to_string(other->second) + " and " + std::to_string(r) + " are both on device " +
+        ranks[r].device + " of " + ranks[r].host +
+        ". Start at most one rank for each device of a host. For tests, KOLO_SHARED_DEVICE=on allows more, "
+        "very slowly");
   }
 }
 
@@ -86,7 +87,7 @@ DeviceFacts decode(const std::string& line) {
   const auto memory = fields.size() == kFields ? parse_integer(fields[7]) : std::nullopt;
   const auto host_number = fields.size() == kFields ? parse_integer(fields[8]) : std::nullopt;
   if (reduction == kDeviceReductions.end() || !memory.has_value() || !host_number.has_value()) {
-    throw BackendError("what a rank says of its device cannot be read: '" + line + "'");
+    throw BackendError("malformed description of a device: '" + line + "'. Do all ranks run the same version of kolo?");
   }
   DeviceFacts facts;
   facts.trouble = fields[0];
@@ -112,12 +113,12 @@ DeviceAgreement agree_on_devices(const std::vector<DeviceFacts>& ranks) {
   if (missing.empty()) return {.by_nccl = true, .warning = {}};
   if (asked != DeviceReduction::automatic) {
     throw UsageError("KOLO_DEVICE_REDUCTION=" + name_of(asked) + ", but there is " + missing +
-                     ". With KOLO_DEVICE_REDUCTION=host, or auto, the hosts reduce gradients of devices");
+                     ". Install NCCL there, or set KOLO_DEVICE_REDUCTION=host or auto to reduce on the CPUs");
   }
   return {.by_nccl = false,
           .warning = missing +
-                     ". Gradients on devices are therefore reduced by the hosts, on all ranks, which is slower. "
-                     "KOLO_DEVICE_REDUCTION=host says that this is meant, nccl makes it an error"};
+                     ". All ranks reduce gradients of devices on the CPUs, which is slower. KOLO_DEVICE_REDUCTION=host "
+                     "silences this warning, nccl makes it an error"};
 }
 
 }  // namespace kolo::runtime

@@ -155,16 +155,16 @@ Reach reach_peers(const Found& found, int device, const LaneWorld& world, const 
 // One line a host. A device that does not say what it is is no reason to fail.
 void introduce(const Found& found, device::Route route, const LaneWorld& world, const std::vector<DeviceFacts>& ranks) {
   if (world.placement->local_rank != 0) return;
-  std::string reduction = "reduced by the hosts";
+  std::string reduction = "reduced on the CPUs";
   if (ranks.size() == 1) {
-    reduction = "a single rank, so nothing to reduce";
+    reduction = "one rank: no reduction";
   } else if (route != device::Route::hosts) {
     reduction = nccl::describe(*found.nccl, world.placement->cross_size > 1);
   }
   try {
     world.logger->info(start_line(ranks, world.placement->cross_rank, *found.devices.runtime, reduction));
   } catch (const BackendError& error) {
-    world.logger->warn(std::string("this host's devices cannot be described: ") + error.what());
+    world.logger->warn(std::string("devices: no description: ") + error.what());
   }
 }
 

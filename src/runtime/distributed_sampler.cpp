@@ -40,8 +40,9 @@ class SplitMix64 {
 
 DistributedSampler::DistributedSampler(const SamplerOptions& options) : options_(options) {
   if (options.dataset_size < 0 || options.ranks < 1 || options.rank < 0 || options.rank >= options.ranks) {
-    throw UsageError("a sampler of " + std::to_string(options.dataset_size) + " samples for rank " +
-                     std::to_string(options.rank) + " of " + std::to_string(options.ranks));
+    throw UsageError("DistributedSampler: dataset_size " + std::to_string(options.dataset_size) + ", rank " +
+                     std::to_string(options.rank) + ", ranks " + std::to_string(options.ranks) +
+                     "; a size is at least 0 and a rank is in [0, ranks)");
   }
   set_epoch(0);
 }
@@ -101,8 +102,8 @@ std::int64_t DistributedSampler::cursor() const noexcept {
 
 void DistributedSampler::restore(std::uint64_t epoch, std::int64_t cursor) {
   if (cursor < 0 || cursor > options_.dataset_size) {
-    throw UsageError("a sampler of " + std::to_string(options_.dataset_size) + " samples cannot go on at sample " +
-                     std::to_string(cursor) + ". Was the position saved with another data set?");
+    throw UsageError("DistributedSampler: position " + std::to_string(cursor) + " is outside a data set of " +
+                     std::to_string(options_.dataset_size) + " samples. Was the position saved with another data set?");
   }
   set_epoch(epoch);
   start_ = cursor;

@@ -22,11 +22,13 @@ void require_all(const nccl::NcclParts& world, const std::string& trouble) {
   std::vector<Outcome> ranks;
   for (const std::string& line : world.exchange(base::join_fields({world.host, trouble}))) {
     const auto fields = base::split_fields(line);
-    if (fields.size() != 2) throw BackendError("NCCL: what a rank says of its making cannot be read: '" + line + "'");
+    if (fields.size() != 2)
+      throw BackendError("NCCL: malformed report of a rank: '" + line +
+                         "'. Do all ranks run the same version of kolo?");
     ranks.push_back({fields[0], fields[1]});
   }
   const std::string text = base::troubles_of(ranks);
-  if (!text.empty()) throw BackendError("NCCL, communicators inside hosts and between them: " + text);
+  if (!text.empty()) throw BackendError("NCCL: communicators inside and between hosts: " + text);
 }
 
 // The world's exchange, of which the group sees its own part.
@@ -74,10 +76,10 @@ std::unique_ptr<Communicator> make_group(const nccl::NcclParts& world, std::span
 
 std::string describe_steps(const Wires& wires, device::Route route) {
   const std::size_t shares = shares_of(wires.hosts);
-  std::string text = "gradients of devices go in two steps: NCCL inside each of " + std::to_string(wires.hosts.size()) +
-                     " hosts; between them " + base::counted(shares, "share") + " of each bucket, by ";
+  std::string text = "device gradients: in two steps: NCCL inside each of " + std::to_string(wires.hosts.size()) +
+                     " hosts; between hosts " + base::counted(shares, "part") + " of each bucket, by ";
   if (route == device::Route::shares_by_devices) return text + "NCCL";
-  return text + "the hosts over " + network_text(wires.way) + ", through page-locked memory in pieces of " +
+  return text + "the CPUs over " + network_text(wires.way) + ", through pinned memory in pieces of " +
          std::to_string(device::StagedCrossing::kPieceBytes >> 10) + " KiB";
 }
 

@@ -16,7 +16,7 @@ namespace kolo::runtime {
 // passes no members and gets null. What goes wrong at one rank is the same error on all.
 [[nodiscard]] std::unique_ptr<Communicator> make_group(const nccl::NcclParts& world, std::span<const Rank> members);
 
-// "gradients of devices in two steps: ...", for people.
+// "device gradients: in two steps: ...", for people.
 [[nodiscard]] std::string describe_steps(const Wires& wires, device::Route route);
 
 }  // namespace kolo::runtime

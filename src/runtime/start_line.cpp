@@ -29,7 +29,7 @@ std::string links_text(const std::vector<std::string>& devices, const LinkBetwee
   for (std::size_t i = 0; i < devices.size(); ++i) {
     for (std::size_t k = i + 1; k < devices.size(); ++k) {
       const auto link = link_between(devices[i], devices[k]);
-      if (!link.has_value()) return "links not known, as this rank does not see all of them";
+      if (!link.has_value()) return "links unknown: this rank does not see all devices";
       ++pairs;
       access += *link == cuda::Link::none ? 0 : 1;
       atomics += *link == cuda::Link::peer_access_with_atomics ? 1 : 0;
@@ -74,7 +74,7 @@ std::string start_line(const std::vector<DeviceFacts>& ranks, int host_number, c
   const auto between = [&](const std::string& from, const std::string& to) {
     return cuda::link_between(runtime, from, to);
   };
-  return host_text(ranks, host_number, between) + "; CUDA runtime " + cuda::version_text(version) +
+  return "devices: " + host_text(ranks, host_number, between) + "; CUDA runtime " + cuda::version_text(version) +
          ", driver for CUDA " + cuda::version_text(driver) + "; " + reduction;
 }
 

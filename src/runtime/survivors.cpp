@@ -32,8 +32,8 @@ milliseconds patience(const Config& config) {
 cluster::Monitor& monitor_of(const Context::Parts& parts) {
   if (parts.watch == nullptr) {
     throw UsageError(
-        "this Context has no monitor (KOLO_MONITOR=off, or no ranks in other processes): nothing is known of who is "
-        "left");
+        "survivors are unknown: this Context has no monitor (KOLO_MONITOR=off, or no ranks in other processes). Set "
+        "KOLO_MONITOR=on on all ranks");
   }
   return parts.watch->monitor();
 }

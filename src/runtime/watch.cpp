@@ -42,7 +42,7 @@ cluster::Doing Watch::describe(const std::string& operation) {
     const std::lock_guard lock(lock_);
     engine = engine_.lock();
   }
-  if (engine == nullptr) return {true, "building its Context"};
+  if (engine == nullptr) return {true, "creating its Context"};
   auto [waits, text] = engine->activity(operation);
   return {waits, std::move(text)};
 }

@@ -75,7 +75,7 @@ Network choose_network(cluster::Bootstrap& bootstrap, Network setting) {
   for (std::size_t r = 1; r < all.size(); ++r) {
     if (setting_of(all[r]) == setting_of(all[0])) continue;
     throw UsageError("KOLO_NETWORK is " + setting_of(all[0]) + " on rank 0 and " + setting_of(all[r]) + " on rank " +
-                     std::to_string(r) + ": set it for all ranks (mpirun -x KOLO_NETWORK)");
+                     std::to_string(r) + ". Set the same value on all ranks (mpirun -x KOLO_NETWORK)");
   }
   if (setting != Network::automatic) return setting;
   const bool everywhere = std::ranges::all_of(all, [](const auto& text) { return text.ends_with(" rdma"); });
@@ -127,8 +127,9 @@ transport::Tag take_tags(Wires& wires, transport::Tag count) {
   if (wires.transport == nullptr) return 0;
   const transport::Tag last = wires.transport->last_tag() - 2 * kConversations;
   if (count > last || wires.next_tag > last - count) {
-    throw BackendError("all " + std::to_string(last) +
-                       " tags of the transport are taken: a communicator is made for each bucket of each new plan");
+    throw BackendError(
+        "all " + std::to_string(last) +
+        " tags of the transport are in use: each bucket of each new plan takes one. Create a new Context");
   }
   const transport::Tag first = wires.next_tag;
   wires.next_tag += count;

@@ -73,7 +73,7 @@ TEST(DeviceChoice, OneRankWithoutNcclMeansTheHostsForAllAndOneWarning) {
   const std::string reason = "not found in " + std::string(20'000, 'x') + " nor at the end";
   EXPECT_EQ(trained_over_nccl({.hosts = one_host(3), .config = config, .without_nccl = {{1, reason}}}), 0);
   EXPECT_THAT(lines.warnings(), ElementsAre(AllOf(HasSubstr("no NCCL on rank 1"), HasSubstr(reason),
-                                                  HasSubstr("by the hosts"), HasSubstr("KOLO_DEVICE_REDUCTION"))));
+                                                  HasSubstr("on the CPUs"), HasSubstr("KOLO_DEVICE_REDUCTION"))));
 }
 
 TEST(DeviceChoice, DevicesAreIntroducedOnceByEachHost) {
@@ -82,7 +82,7 @@ TEST(DeviceChoice, DevicesAreIntroducedOnceByEachHost) {
     auto config = asking_for(reduction);
     config.log_sink = lines.sink();
     (void)trained_over_nccl({.hosts = {0, 0, 1}, .config = config});
-    const char* const by = reduction == DeviceReduction::host ? "reduced by the hosts" : "NCCL 2.28.9";
+    const char* const by = reduction == DeviceReduction::host ? "reduced on the CPUs" : "NCCL 2.28.9";
     EXPECT_THAT(
         lines.introductions(),
         testing::UnorderedElementsAre(AllOf(HasSubstr("ranks 0, 1 on"),
@@ -95,7 +95,7 @@ TEST(DeviceChoice, DevicesAreIntroducedOnceByEachHost) {
   auto config = asking_for(DeviceReduction::automatic);
   config.log_sink = lines.sink();
   (void)trained_over_nccl({.hosts = one_host(1), .config = config});
-  EXPECT_THAT(lines.introductions(), ElementsAre(HasSubstr("a single rank")));
+  EXPECT_THAT(lines.introductions(), ElementsAre(HasSubstr("one rank: no reduction")));
 }
 
 TEST(DeviceChoice, TheLaneHasThePriorityThatIsAskedFor) {

@@ -43,10 +43,9 @@ TEST(ShareLine, SaysHowGradientsGo) {
   using testing::HasSubstr;
   EXPECT_THAT(
       lines_about_steps(TwoSteps::nccl, {0, 0, 1, 1}),
-      ElementsAre(AllOf(HasSubstr("each of 2 hosts"), HasSubstr("2 shares of each bucket"), HasSubstr("by NCCL"))));
-  EXPECT_THAT(
-      lines_about_steps(TwoSteps::staged, {0, 0, 1}),
-      ElementsAre(AllOf(HasSubstr("1 share of each bucket"), HasSubstr("page-locked memory in pieces of 512 KiB"))));
+      ElementsAre(AllOf(HasSubstr("each of 2 hosts"), HasSubstr("2 parts of each bucket"), HasSubstr("by NCCL"))));
+  EXPECT_THAT(lines_about_steps(TwoSteps::staged, {0, 0, 1}),
+              ElementsAre(AllOf(HasSubstr("1 part of each bucket"), HasSubstr("pinned memory in pieces of 512 KiB"))));
   EXPECT_THAT(lines_about_steps(TwoSteps::staged, one_host(2)), ElementsAre());
 }
 

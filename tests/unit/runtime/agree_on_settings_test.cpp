@@ -42,13 +42,14 @@ TEST(AgreeOnSettings, WhatARankMayChooseForItselfIsNotCompared) {
 }
 
 TEST(AgreeOnSettings, EveryRankIsToldWhoDiffersInWhat) {
-  EXPECT_THAT(told([](int rank) {
-                Config config;
-                if (rank == 2) config.last_bucket_bytes = 300 * 1024;
-                return config;
-              }),
-              testing::Each("KOLO_LAST_BUCKET_BYTES is 1M on rank 0 and 300K on rank 2: set it alike for all ranks "
-                            "(mpirun -x KOLO_LAST_BUCKET_BYTES)"));
+  EXPECT_THAT(
+      told([](int rank) {
+        Config config;
+        if (rank == 2) config.last_bucket_bytes = 300 * 1024;
+        return config;
+      }),
+      testing::Each("KOLO_LAST_BUCKET_BYTES is 1M on rank 0 and 300K on rank 2. Set the same value on all ranks "
+                    "(mpirun -x KOLO_LAST_BUCKET_BYTES)"));
 }
 
 TEST(AgreeOnSettings, EachThatDecidesWhatRanksDoTogetherIsCompared) {

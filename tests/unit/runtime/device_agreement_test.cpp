@@ -116,7 +116,7 @@ TEST(DeviceAgreement, WhatIsMissingIsToldByReason) {
   const auto agreement = agree_on_devices(ranks);
   EXPECT_FALSE(agreement.by_nccl);
   EXPECT_THAT(agreement.warning, AllOf(HasSubstr("ranks 0, 3 (host0 and others): not found"),
-                                       HasSubstr("on rank 1 (host0): too old"), HasSubstr("by the hosts")));
+                                       HasSubstr("on rank 1 (host0): too old"), HasSubstr("on the CPUs")));
   for (auto& rank : ranks) rank.reduction = DeviceReduction::nccl;
   EXPECT_THAT(error_of<UsageError>(ranks),
               AllOf(HasSubstr("KOLO_DEVICE_REDUCTION=nccl"), HasSubstr("rank 1 (host0): too old")));

@@ -24,7 +24,7 @@ TEST(LinksText, SaysWhatIsKnown) {
   const auto unknown = [](const std::string& from, const std::string&) {
     return from == "a" ? std::optional(Link::peer_access) : std::nullopt;
   };
-  EXPECT_THAT(links_text(kThree, unknown), HasSubstr("not known"));
+  EXPECT_THAT(links_text(kThree, unknown), HasSubstr("links unknown"));
 }
 
 TEST(LinksText, CountsPairsThatDiffer) {
