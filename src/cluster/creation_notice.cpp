@@ -95,21 +95,21 @@ std::vector<Rank> CreationNotice::in_world(const std::vector<Rank>& ranks) const
 }
 
 std::string CreationNotice::describe_wait(const std::string& waited, const std::vector<Rank>& missing) const {
-  std::string text = (members_.empty() ? "Context::create() " : "Context::create_over() ") + waited;
+  std::string text = waited + (members_.empty() ? "Context::create()" : "Context::create_over()") + ": waiting for ";
   if (!missing.empty()) {
     text += base::ranks_text(missing);
     if (!members_.empty())
       text += " of the communicator (" + base::ranks_text(in_world(missing)) + " of MPI_COMM_WORLD)";
     text += missing.size() == 1 ? ", which has not called it" : ", which have not called it";
   } else if (held_) {
-    text += "other ranks; on this host none is missing";
+    text += "other ranks; no rank of this host is missing";
   } else {
-    text += "other ranks, and this launcher does not tell which";
+    text += "other ranks; this launcher does not tell which";
   }
   if (!members_.empty()) return text + ". All ranks of the communicator must call it";
   return text +
-         ". All ranks of MPI_COMM_WORLD must call it. If only some of them use kolo, make a communicator of "
-         "these and call Context::create_over()";
+         ". All ranks of MPI_COMM_WORLD must call it. If only some ranks use kolo, call Context::create_over() with a "
+         "communicator of these ranks";
 }
 
 }  // namespace kolo::cluster

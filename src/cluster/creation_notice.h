@@ -22,7 +22,8 @@ class CreationNotice {
   CreationNotice(std::optional<LaunchedRank> mine, std::vector<Rank> members);
   // Ranks of the Context whose process runs on this machine without having begun to create it, ascending. Reads /proc.
   [[nodiscard]] std::vector<Rank> missing() const;
-  // "Context::create() has waited 1000 ms for rank 2, ...", with the remedy. `waited` ends with "for ".
+  // "stall: waited_ms=1000: Context::create(): waiting for rank 2, ...", with the remedy. `waited` is the part before
+  // the call.
   [[nodiscard]] std::string describe_wait(const std::string& waited, const std::vector<Rank>& missing) const;
 
  private:

@@ -28,7 +28,7 @@ std::string descriptor_trouble() {
   if (limit.rlim_cur == RLIM_INFINITY || (none && !cannot_open)) return {};
   const auto most = static_cast<std::ptrdiff_t>(limit.rlim_cur);
   if (!none && std::distance(begin(files), end(files)) + kFew < most) return {};
-  return "this process has as many files open as it may, " + std::to_string(most) + ": raise `ulimit -n`";
+  return "this process has reached its limit of " + std::to_string(most) + " open files: raise `ulimit -n`";
 }
 
 }  // namespace kolo::cluster

@@ -18,13 +18,18 @@ void append(std::vector<std::byte>& bytes, const std::string& text) {
   bytes.insert(bytes.end(), body.begin(), body.end());
 }
 
-// Takes the first text from the front of `bytes`.
-std::string take_text(std::span<const std::byte>& bytes) {
+[[noreturn]] void throw_truncated(Rank from, std::size_t bytes, std::uint64_t wanted) {
+  throw BackendError("bootstrap: truncated message from rank " + std::to_string(from) + " (" + std::to_string(bytes) +
+                     " of " + std::to_string(wanted) + " bytes). Do all ranks run the same version of kolo?");
+}
+
+// Takes the first text from the front of `bytes`, which `from` sent.
+std::string take_text(std::span<const std::byte>& bytes, Rank from) {
   std::uint64_t length = 0;
-  if (bytes.size() < sizeof length) throw BackendError("what a rank says of itself ends within a number");
+  if (bytes.size() < sizeof length) throw_truncated(from, bytes.size(), sizeof length);
   std::memcpy(&length, bytes.data(), sizeof length);
   bytes = bytes.subspan(sizeof length);
-  if (bytes.size() < length) throw BackendError("what a rank says of itself ends within a text");
+  if (bytes.size() < length) throw_truncated(from, bytes.size(), length);
   std::string text(reinterpret_cast<const char*>(bytes.data()), static_cast<std::size_t>(length));
   bytes = bytes.subspan(text.size());
   return text;
@@ -47,12 +52,12 @@ void DoublingGather::take(std::span<const std::byte> incoming) {
   std::vector<std::string> come;
   std::size_t said = 0;
   while (!incoming.empty()) {
-    std::string text = take_text(incoming);
+    std::string text = take_text(incoming, from());
     if (said++ < wanted) come.push_back(std::move(text));
   }
   if (said != wanted) {
-    throw BackendError("rank " + std::to_string(from()) + " says " + std::to_string(said) + " texts of ranks where " +
-                       std::to_string(wanted) + " were to come");
+    throw BackendError("bootstrap: rank " + std::to_string(from()) + " sent " + std::to_string(said) + " texts, not " +
+                       std::to_string(wanted) + ". Do all ranks run the same version of kolo?");
   }
   std::ranges::move(come, std::back_inserter(texts_));
 }

@@ -32,9 +32,8 @@ void flush_if_possible() {
 }  // namespace
 
 ExitLimit::ExitLimit(std::chrono::milliseconds limit, int status, const Words& words, Reminder reminder)
-    : line_("kolo: process " + std::to_string(getpid()) + ": " + words.call + " has not come back within " +
-            std::to_string(limit.count()) + " ms (KOLO_TIMEOUT, and at least " + words.at_least + "): " + words.why +
-            "\n"),
+    : line_("kolo: process " + std::to_string(getpid()) + ": " + words.call + " did not return within " +
+            std::to_string(limit.count()) + " ms (KOLO_TIMEOUT, at least " + words.at_least + "): " + words.why + "\n"),
       reminder_(std::move(reminder)),
       thread_(base::start_thread("a limit of MPI", [this, limit, status] { watch(limit, status); })) {}
 

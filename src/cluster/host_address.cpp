@@ -56,7 +56,7 @@ SocketAddress parse_listener(Rank rank, const std::string& text) {
   unsigned port = 0;
   std::istringstream(text) >> address >> port;
   const auto parsed = socket_address(address, static_cast<std::uint16_t>(port));
-  if (!parsed) throw BackendError(who + "it says '" + text + "'");
+  if (!parsed) throw BackendError(who + "malformed address '" + text + "'");
   return *parsed;
 }
 

@@ -44,7 +44,8 @@ class InprocGather {
       if (deadline.passed()) {
         const auto missing = missing_ranks();
         take_back(rank);
-        throw TimeoutError(missing, what + ": still waiting for " + base::ranks_text(missing));
+        throw TimeoutError(missing, what + ": timeout after " + std::to_string(timeout.count()) + " ms: waiting for " +
+                                        base::ranks_text(missing));
       }
       if (!while_waiting) {
         changed_.wait_for(lock, deadline.left());

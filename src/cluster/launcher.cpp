@@ -22,10 +22,11 @@ std::optional<int> number(const std::optional<std::string>& text) {
 void refuse_other_than(int found, const char* variable, const Lookup& lookup) {
   const auto promised = number(lookup(variable));
   if (!promised || *promised == found) return;
-  throw UsageError(std::string(variable) + "=" + std::to_string(*promised) + " promises " + std::to_string(*promised) +
-                   " ranks, but MPI found " + std::to_string(found) +
-                   ": the launcher and the MPI library do not know each other (srun needs --mpi=pmix; mpirun must be "
-                   "that of the MPI this program is linked with). If the variable is left over, unset it");
+  throw UsageError(
+      std::string(variable) + "=" + std::to_string(*promised) + ", but the number of ranks in MPI is " +
+      std::to_string(found) +
+      ". The launcher and the MPI library do not match: srun needs --mpi=pmix, and mpirun must belong to the "
+      "MPI library of this program. If the variable is stale, unset it");
 }
 
 }  // namespace
@@ -41,9 +42,9 @@ void check_world_size(int found, const Lookup& lookup) {
 void check_alone(const Lookup& lookup) {
   const auto promised = number(lookup("WORLD_SIZE"));
   if (!promised || *promised < 2) return;
-  throw UsageError("WORLD_SIZE=" + std::to_string(*promised) + " promises " + std::to_string(*promised) +
-                   " ranks, but no launcher that kolo knows has started this process, which would train alone: start "
-                   "the ranks by mpirun, srun or kolo run. If the variable is left over, unset it");
+  throw UsageError("WORLD_SIZE=" + std::to_string(*promised) +
+                   ", but no launcher that kolo knows has started this process, which would train alone. Start the "
+                   "ranks with mpirun, srun or kolo run. If the variable is stale, unset it");
 }
 
 std::optional<int> number_on_host(const Lookup& lookup) {

@@ -23,9 +23,9 @@ void send_at_once(int socket) noexcept {
 
 Listener listen_at(const std::string& address) {
   const auto where = socket_address(address, 0);
-  if (!where) throw BackendError("'" + address + "' is no address to listen at");
+  if (!where) throw BackendError("cannot listen: '" + address + "' is not an IP address");
   Listener listener{make_tcp_socket(where->family()), 0};
-  if (!listener.socket) base::throw_errno("a socket to listen at " + address);
+  if (!listener.socket) base::throw_errno("socket for " + address);
   if (bind(listener.socket.get(), where->get(), where->length) != 0) base::throw_errno("bind to " + address);
   if (listen(listener.socket.get(), SOMAXCONN) != 0) base::throw_errno("listen at " + address);
   SocketAddress bound;

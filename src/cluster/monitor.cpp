@@ -74,7 +74,7 @@ Monitor::Monitor(MonitorParts parts, std::chrono::milliseconds timeout)
       watched_(watched(processes_)),
       links_(with_times(std::move(parts_.world.links), parts_.silence), *this),
       membership_({parts_.world.rank, parts_.world.hosts, neighbours_}, *this) {
-  if (!bell_) throw BackendError("monitor: no eventfd");
+  if (!bell_) throw BackendError("monitor: eventfd failed");
   if (!tree_.is_root(self())) links_.call(tree_.parent(self()));
   next_beat_ = planned_ = Clock::now();
   thread_ = base::start_thread("the monitor", [this] { run(); });
@@ -95,9 +95,9 @@ void Monitor::wait_for_neighbours(std::chrono::milliseconds timeout) {
   const bool in_time = told_.wait_for(lock, timeout, over);
   if (broken()) liveness_.require_whole();
   if (!in_time) {
-    throw TimeoutError(neighbours_, "the monitor of rank " + std::to_string(self()) + " has no connection to all of " +
-                                        base::ranks_text(neighbours_) +
-                                        " (KOLO_INTERFACE chooses the network, KOLO_MONITOR=off does without)");
+    throw TimeoutError(neighbours_, "rank " + std::to_string(self()) + ": the monitor did not connect to all of " +
+                                        base::ranks_text(neighbours_) + " within " + std::to_string(timeout.count()) +
+                                        " ms. Choose a network with KOLO_INTERFACE, or set KOLO_MONITOR=off");
   }
 }
 
@@ -145,8 +145,8 @@ Agreement Monitor::survivors(std::chrono::milliseconds timeout, std::optional<Ra
     return !outside_.ended.empty() || (looks_ >= look && !outside_.in_doubt && outside_.fate != Fate::agreeing);
   };
   if (!told_.wait_for(lock, timeout, ready)) {
-    throw TimeoutError(outside_.awaited,
-                       "agreeing on the survivors: no answer from " + base::ranks_text(outside_.awaited));
+    throw TimeoutError(outside_.awaited, "survivors(): no answer within " + std::to_string(timeout.count()) +
+                                             " ms from " + base::ranks_text(outside_.awaited));
   }
   if (outside_.out()) throw_fate();
   return outside_.agreement;
@@ -163,7 +163,8 @@ void Monitor::gather(const Agreement& agreement, std::chrono::milliseconds timeo
            gone_from(outside_.left);
   };
   if (!told_.wait_for(lock, timeout, over)) {
-    throw TimeoutError({}, "not all of " + base::ranks_text(agreement.members) + " have come to begin anew");
+    throw TimeoutError({}, "create_over_survivors(): not all of " + base::ranks_text(agreement.members) +
+                               " called it within " + std::to_string(timeout.count()) + " ms");
   }
   if (outside_.out()) throw_fate();
   const bool all_came = outside_.together >= agreement.epoch;
@@ -173,7 +174,7 @@ void Monitor::gather(const Agreement& agreement, std::chrono::milliseconds timeo
   require_members(agreement);
   if (!all_came && !left.empty()) {
     throw PeerLostError(left.front(),
-                        base::ranks_text(left) + " shut down while the survivors began anew: begin again");
+                        "create_over_survivors(): " + base::ranks_text(left) + " shut down meanwhile. Call it again");
   }
 }
 
@@ -181,8 +182,7 @@ void Monitor::require_members(const Agreement& agreement) const {
   const std::lock_guard lock(lock_);
   for (const Rank rank : outside_.lost) {
     if (!std::ranges::binary_search(agreement.members, rank)) continue;
-    throw PeerLostError(rank,
-                        "rank " + std::to_string(rank) + " was lost too while the survivors began anew: begin again");
+    throw PeerLostError(rank, "create_over_survivors(): rank " + std::to_string(rank) + " was lost too. Call it again");
   }
 }
 
@@ -190,11 +190,13 @@ void Monitor::require_members(const Agreement& agreement) const {
 void Monitor::throw_fate() const {
   if (!outside_.ended.empty()) throw PeerLostError(self(), outside_.ended);
   if (outside_.fate == Fate::excluded) {
-    throw PeerLostError(self(), "this rank, " + std::to_string(self()) + ", has been given up by the others");
+    throw PeerLostError(self(),
+                        "rank " + std::to_string(self()) + ": the other ranks have excluded this rank, which must end");
   }
-  throw PeerLostError(outside_.lost.empty() ? self() : outside_.lost.front(),
-                      "the ranks that are left here are no majority, and the others may live and go on elsewhere: this "
-                      "job must not go on twice");
+  throw PeerLostError(
+      outside_.lost.empty() ? self() : outside_.lost.front(),
+      "the ranks that are left here are no majority. The other ranks may continue elsewhere, so this rank "
+      "must end");
 }
 
 std::uint64_t Monitor::ask(const std::vector<Rank>& ranks, const std::string& operation) {
@@ -228,7 +230,7 @@ void Monitor::run() noexcept {
     }
     farewell();
   } catch (const std::exception& error) {  // memory or descriptors ran out: the others see the connections close
-    const std::string text = std::string("this rank's monitor has ended: ") + error.what();
+    const std::string text = "rank " + std::to_string(self()) + ": the monitor has ended: " + error.what();
     parts_.log(LogLevel::error, text);
     liveness_.report_loss(self(), text);
     {
@@ -416,8 +418,8 @@ void Monitor::failed(Rank rank, bool silent) {
 }
 
 void Monitor::out_of_sockets(Rank rank, const std::string& why) {
-  parts_.log(LogLevel::warn, "the monitor has no socket for a connection to rank " + std::to_string(rank) + ": " + why +
-                                 "; it goes on trying (more open files: `ulimit -n`)");
+  parts_.log(LogLevel::warn,
+             "monitor: no socket for rank " + std::to_string(rank) + ": " + why + "; retrying. Raise `ulimit -n`");
 }
 
 void Monitor::send(Rank to, const Message& message) {
@@ -428,7 +430,7 @@ void Monitor::send(Rank to, const Message& message) {
 void Monitor::lost(Rank rank, Condition condition, Rank heard_from) {
   std::string text = "rank " + std::to_string(rank) + " on " + host_name(rank);
   if (rank == self()) {
-    text = "this rank has been given up by the others and must not go on: " + text + " did not answer in time";
+    text = "the other ranks have excluded this rank, which must end: " + text + " did not answer in time";
   } else if (condition == Condition::dead) {
     // Of another host: that it says so is all that is known, perhaps before a goodbye that is on its way.
     text += (of_this_host(rank) ? " died (process " : " has ended (process ") +
@@ -436,20 +438,20 @@ void Monitor::lost(Rank rank, Condition condition, Rank heard_from) {
   } else if (condition == Condition::unresponsive) {
     text += " has not answered for " + std::to_string(parts_.silence.count()) + " ms";
   } else {
-    text += " is lost: its connection broke, because its process or its host ended, or their network";
+    text += " is lost: its connection broke. Its process, its host or the network has failed";
   }
   lost_.push_back(rank);
   liveness_.report_loss(rank, text);
   // In the log of those who have seen it, and of the first that lives: a world of thousands has enough to say.
   const bool tells = heard_from == self() || rank == self() || membership_.leads();
-  parts_.log(tells ? LogLevel::warn : LogLevel::debug, text);
+  parts_.log(tells ? LogLevel::warn : LogLevel::debug, "monitor: " + text);
   parts_.wake();
 }
 
 void Monitor::fence(Rank rank) {
   const bool done = processes_[index(rank)].end();
-  parts_.log(LogLevel::warn, "rank " + std::to_string(rank) + " is given up, and its process " +
-                                 (done ? "has been ended" : "could not be ended"));
+  parts_.log(LogLevel::warn,
+             "monitor: excluded rank=" + std::to_string(rank) + " process_killed=" + (done ? "yes" : "no"));
 }
 
 void Monitor::probe(Rank rank) { links_.probe(rank); }

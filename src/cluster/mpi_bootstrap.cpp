@@ -39,12 +39,12 @@ class CreationWait {
     const auto waited = clock_.take();
     if (waited.count() == 0) return;
     missing_ = notice_.missing();
-    waited_ = "has waited " + std::to_string(waited.count()) + " ms for ";
+    waited_ = "stall: waited_ms=" + std::to_string(waited.count()) + ": ";
   }
 
   [[nodiscard]] TimeoutError late() const {
     const auto missing = notice_.missing();
-    const std::string waited = "has waited " + std::to_string(kBootstrapTimeout.count()) + " ms in vain for ";
+    const std::string waited = "timeout after " + std::to_string(kBootstrapTimeout.count()) + " ms: ";
     return {missing, notice_.describe_wait(waited, missing)};
   }
 
@@ -57,7 +57,7 @@ class CreationWait {
   [[nodiscard]] ExitLimit::Reminder of_init() const {
     if (!stall_.tell) return {};
     return {stall_.interval, [this](std::chrono::milliseconds waited) {
-              const std::string text = "has waited " + std::to_string(waited.count()) + " ms in MPI_Init for ";
+              const std::string text = "stall: waited_ms=" + std::to_string(waited.count()) + ": MPI_Init of ";
               stall_.tell(notice_.describe_wait(text, notice_.missing()));
             }};
   }
@@ -162,13 +162,14 @@ class MpiBootstrap final : public Bootstrap {
   [[nodiscard]] int length_of(const std::vector<std::byte>& bytes) const {
     if (bytes.size() <= static_cast<std::size_t>(std::numeric_limits<int>::max()))
       return static_cast<int>(bytes.size());
-    throw UsageError("what " + std::to_string(comm_.size()) +
-                     " ranks say of themselves is more than MPI takes at once");
+    throw UsageError("bootstrap over MPI: " + std::to_string(bytes.size()) + " bytes for " +
+                     std::to_string(comm_.size()) + " ranks are more than one MPI message can hold");
   }
 
   [[nodiscard]] static TimeoutError late(Rank rank) {
     return {{rank},
-            "bootstrap over MPI: still waiting for rank " + std::to_string(rank) + ", or for one that it waits for"};
+            "bootstrap over MPI: timeout after " + std::to_string(kBootstrapTimeout.count()) +
+                " ms: waiting for rank " + std::to_string(rank) + ", or for a rank for which that rank waits"};
   }
 
   MpiComm comm_;

@@ -67,7 +67,7 @@ void finalize(int status, void* /*unused*/) noexcept {
   std::optional<ExitLimit> limit;
   if (status != 0 || state().failed || state().failed_start) {
     try {
-      const std::string why = "a rank of the job does not come to it; this one ends with status ";
+      const std::string why = "a rank of the job did not call it. This process exits with status ";
       limit.emplace(state().limit.load(), status,
                     ExitLimit::Words{"MPI_Finalize", "2 s", why + std::to_string(status)});
     } catch (const BackendError&) {  // no thread: rather no MPI_Finalize than one for ever

@@ -62,16 +62,16 @@ void outlive_broken_connections() {
 int initialise(ExitLimit::Reminder reminder) {
   int level = MPI_THREAD_SINGLE;
   const auto longest = std::max(mpi_limit(), kBootstrapTimeout);
-  const ExitLimit limit(
-      longest, 1, {"MPI_Init", "5 minutes", "a rank of the job has ended before it, or does not run; this one ends"},
-      std::move(reminder));
+  const ExitLimit limit(longest, 1,
+                        {"MPI_Init", "5 minutes", "a rank of the job has ended or was not started. This process exits"},
+                        std::move(reminder));
   if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS) {
     throw BackendError("MPI_Init_thread failed");
   }
   finalize_mpi_at_exit();
   if (level < MPI_THREAD_SERIALIZED) {
-    throw UsageError(std::string("this MPI offers ") + level_name(level) +
-                     " only; kolo needs one built with at least MPI_THREAD_SERIALIZED");
+    throw UsageError(std::string("MPI supports ") + level_name(level) +
+                     " only. Use an MPI library that is built with at least MPI_THREAD_SERIALIZED");
   }
   return level;
 }
@@ -80,10 +80,9 @@ int level_of_user() {
   int level = MPI_THREAD_SINGLE;
   MPI_Query_thread(&level);
   if (level < MPI_THREAD_SERIALIZED) {
-    throw UsageError(
-        std::string("MPI was initialised by the program at ") + level_name(level) +
-        ", but kolo calls MPI from several threads: call MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, "
-        "&level) (MPI_THREAD_SERIALIZED is the least), or leave the initialisation to kolo");
+    throw UsageError(std::string("the program initialised MPI with ") + level_name(level) +
+                     ", but kolo calls MPI from several threads. Call MPI_Init_thread(&argc, &argv, "
+                     "MPI_THREAD_MULTIPLE, &level) (at least MPI_THREAD_SERIALIZED), or let kolo initialise MPI");
   }
   return level;
 }
@@ -92,8 +91,8 @@ int level_of_user() {
   std::string options;
   for (const std::string& name : launcher_variables(base::get_environment)) options += "-u " + name + " ";
   throw UsageError(subject +
-                   " has started MPI, which starts only once in a rank. To run a program beside that rank, "
-                   "start it without the launcher's variables: env " +
+                   " has started MPI. A rank can start MPI only once. To run another program in this rank, start it "
+                   "without the launcher's variables: env " +
                    options + "PROGRAM");
 }
 
@@ -101,7 +100,8 @@ int level_of_user() {
 // its parent's connections. Throws UsageError in both. REQUIRES: `initialising` is held.
 void claim_rank(bool initialized) {
   if (process().owner == getpid()) return;
-  if (process().owner != 0) refuse_rank("this process was forked from process " + std::to_string(process().owner));
+  if (process().owner != 0)
+    refuse_rank("this process was forked from process " + std::to_string(process().owner) + ", which");
   const auto mine = launched_rank(base::get_environment);
   if (mine) {
     const std::string name = "kolo-rank-" + std::to_string(geteuid()) + "-" + std::to_string(base::hash64(mine->job)) +
@@ -155,7 +155,8 @@ void check_mpi(int code, std::string_view call) {
 MpiComm::MpiComm(const void* handle, const base::Deadline& deadline, const Wait& wait) {
   const MPI_Comm original = handle != nullptr ? *static_cast<const MPI_Comm*>(handle) : MPI_COMM_WORLD;
   if (original == MPI_COMM_NULL) {
-    throw UsageError("the communicator is MPI_COMM_NULL: this rank is in no group; only ranks of one make a Context");
+    throw UsageError(
+        "the communicator is MPI_COMM_NULL: this rank is in no group. Only ranks of a group can create a Context");
   }
   MPI_Request request = MPI_REQUEST_NULL;
   {
@@ -164,7 +165,7 @@ MpiComm::MpiComm(const void* handle, const base::Deadline& deadline, const Wait&
   }
   if (!wait_mpi(request, deadline, wait.meanwhile)) {
     if (wait.late) throw wait.late();
-    throw TimeoutError({}, "duplicating the MPI communicator: not every rank came");
+    throw TimeoutError({}, "MPI_Comm_idup: timeout: not all ranks have called it");
   }
   const MpiTurn turn;
   MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);

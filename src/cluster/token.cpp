@@ -25,7 +25,7 @@ std::string random_token() {
 Token parse_token(const std::string& text) {
   Token token{};
   if (text.size() != 2 * token.size() || text.find_first_not_of(kHex) != std::string::npos) {
-    throw BackendError("rank 0 has no random numbers for the token of its world");
+    throw BackendError("bootstrap: no token from rank 0: getrandom failed there");
   }
   for (std::size_t i = 0; i < token.size(); ++i) {
     token[i] = static_cast<std::byte>(kHex.find(text[2 * i]) * 16 + kHex.find(text[2 * i + 1]));

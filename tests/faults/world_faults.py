@@ -103,7 +103,7 @@ def stops(launch, ranks, victim, what, fenced):
         assert not Path(f"/proc/{process}").exists() or "State:\tZ" in Path(f"/proc/{process}/status").read_text(), "it lives"
     else:
         os.kill(process, signal.SIGCONT)
-        job.wait_for(rf"^rank {victim}: lost {victim} at .* has been given up")
+        job.wait_for(rf"^rank {victim}: lost {victim} at .* have excluded this rank")
     assert not job.find(rf"^rank {victim}: (ok|survivors)"), "the stopped rank went on"
     return job, waits
 
@@ -144,7 +144,7 @@ def idles(launch, ranks, victim, what, how="idle"):
         if rank != victim:
             process = int(job.wait_for(rf"^rank {rank}: error: process (\d+): .*\brank {victim}\b")[0].group(1))
             assert ends(process, SHORT + SOON / 1000), f"rank {rank} does not end"
-            job.wait_for(rf"\bprocess {process}: MPI_Finalize has not come back within \d+ ms")
+            job.wait_for(rf"\bprocess {process}: MPI_Finalize did not return within \d+ ms")
     os.kill(idle, signal.SIGKILL)
     return job, []
 
@@ -216,7 +216,7 @@ def cut(launch, ranks, victim, what):
     for rank in live:
         job.wait_for(rf"^rank {rank}: ok$")
     link(victim, "up")  # its words have a way again
-    job.wait_for(rf"^(a rank ends|rank {victim}: lost {victim} at).*(no majority|has been given up)")
+    job.wait_for(rf"^(a rank ends|rank {victim}: lost {victim} at).*(no majority|have excluded this rank)")
     return job, waits
 
 

@@ -9,10 +9,10 @@ import tempfile
 import threading
 
 PATIENCE = 90
-CREATE = r"Context::create\(\) has waited \d+ ms {}for rank 2, which has not called it\. .*Context::create_over\(\)"
-OVER = (r"Context::create_over\(\) has waited \d+ ms for rank 1 of the communicator \(rank 2 of MPI_COMM_WORLD\), which "
+CREATE = r"stall: waited_ms=\d+: {}Context::create\(\): waiting for rank 2, which has not called it\. .*Context::create_over\(\)"
+OVER = (r"stall: waited_ms=\d+: Context::create_over\(\): waiting for rank 1 of the communicator \(rank 2 of MPI_COMM_WORLD\), which "
         "has not called it")
-CASES = {"before": (CREATE.format("in MPI_Init "), {0, 1}, 3), "after": (CREATE.format(""), {0, 1}, 3),
+CASES = {"before": (CREATE.format("MPI_Init of "), {0, 1}, 3), "after": (CREATE.format(""), {0, 1}, 3),
          "second": (CREATE.format(""), {0, 1}, 3), "over": (OVER, {0}, 2)}
 
 

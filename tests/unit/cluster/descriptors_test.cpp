@@ -45,7 +45,7 @@ TEST_F(Descriptors, TroubleIsToldWhereThereAreNoMore) {
   do {
     all.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
   } while (all.back());
-  EXPECT_THAT(descriptor_trouble(), testing::HasSubstr("as it may, 100: raise `ulimit -n`"));
+  EXPECT_THAT(descriptor_trouble(), testing::HasSubstr("limit of 100 open files: raise `ulimit -n`"));
   all.resize(all.size() / 2);
   EXPECT_EQ(descriptor_trouble(), "");
 }

@@ -42,7 +42,7 @@ TEST(HostAddress, WhoCannotListenIsNamedOnEveryRank) {
   EXPECT_EQ(refusal(open_listener("", listener)),
             "rank 3 cannot be reached: no interface that is up has an address that KOLO_INTERFACE allows");
   EXPECT_THAT(refusal(open_listener("203.0.113.1", listener)), testing::StartsWith("rank 3 cannot be reached: bind"));
-  EXPECT_EQ(refusal("nonsense"), "rank 3 cannot be reached: it says 'nonsense'");
+  EXPECT_EQ(refusal("nonsense"), "rank 3 cannot be reached: malformed address 'nonsense'");
   EXPECT_FALSE(listener);
 }
 
