@@ -26,7 +26,7 @@ Surroundings surroundings_of(const AlgorithmicParts& parts) {
   if (parts.transport == nullptr) throw UsageError("an algorithmic communicator needs a transport");
   if (parts.shared_memory != nullptr && (parts.shared_memory->local_size() != parts.transport->size() ||
                                          parts.shared_memory->local_rank() != parts.transport->rank())) {
-    throw UsageError("an algorithmic communicator's shared memory must span exactly its group");
+    throw UsageError("algorithmic communicator: the shared memory must be that of the ranks of the group");
   }
   Surroundings surroundings;
   surroundings.size = parts.transport->size();
@@ -77,7 +77,7 @@ class AlgorithmicCommunicator final : public GroupCommunicator {
       case Way::hierarchical:
         break;
     }
-    throw UsageError("allreduce: algorithm hierarchical is another communicator's");
+    throw UsageError("allreduce: this communicator has no algorithm hierarchical");
   }
 
   [[nodiscard]] bool supports_segmented() const noexcept override { return size() > 1; }
@@ -89,7 +89,7 @@ class AlgorithmicCommunicator final : public GroupCommunicator {
     validate(options);
     if (!shared_memory()) {
       if (options.registered == nullptr || scattering.home == nullptr) {
-        throw UsageError("scattered allreduce: it needs registered memory, for the whole and as its home");
+        throw UsageError("segmented allreduce: `registered` and `home` must be registered buffers");
       }
       check_scattering(options, scattering, options.registered->data(), scattering.home->data());
       return begun(start_ring_allreduce(network_parts(), options, scattering));
@@ -161,8 +161,8 @@ class AlgorithmicCommunicator final : public GroupCommunicator {
     const std::uint64_t most = parts_.tag_count / kTagsPerOperation;
     const auto& pending = group()->pending;
     if (!pending.empty() && group()->started - pending.front()->number() >= most) {
-      throw UsageError("an operation is still in flight that was started " + std::to_string(most) +
-                       " operations ago: wait for it before more are started");
+      throw UsageError("an operation that was started " + std::to_string(most) +
+                       " operations ago is still in flight. Complete it before you start another one");
     }
     const transport::Tag tag = parts_.first_tag + next_tag_;
     next_tag_ = (next_tag_ + kTagsPerOperation) % parts_.tag_count;

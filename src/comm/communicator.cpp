@@ -16,7 +16,7 @@ constexpr std::chrono::microseconds kShortestNap{30};
 constexpr std::chrono::microseconds kLongestNap{1000};
 
 std::string names_of(const std::vector<Rank>& ranks) {
-  return ranks.empty() ? "nobody in particular" : base::ranks_text(ranks);
+  return ranks.empty() ? "unknown ranks" : base::ranks_text(ranks);
 }
 
 }  // namespace
@@ -24,7 +24,7 @@ std::string names_of(const std::vector<Rank>& ranks) {
 std::unique_ptr<Operation> Communicator::start_segmented(const AllreduceOptions& /*options*/,
                                                          const SegmentedBuffer& /*scattering*/) {
   throw UsageError(
-      "a scattered allreduce needs ranks that reach each other's memory: all on one host, or each on one of its own");
+      "segmented allreduce: all ranks must share the memory of one host, or each rank must have a host of its own");
 }
 
 void Communicator::require_open() const {
@@ -72,8 +72,8 @@ void Communicator::drive(Operation& operation, std::chrono::milliseconds timeout
     }
     if (!warned && patience.passed()) {
       warned = true;
-      tell_stall_(std::string(what) + " has waited for " + std::to_string(stall_warning_.count()) + " ms for " +
-                  names_of(operation.waiting_for()));
+      tell_stall_("stall: waited_ms=" + std::to_string(stall_warning_.count()) + ": " + std::string(what) +
+                  ": waiting for " + names_of(operation.waiting_for()));
     }
     wait_for_activity(nap);
     nap = std::min(2 * nap, kLongestNap);

@@ -204,9 +204,9 @@ std::string_view name_of(Way way) noexcept {
     case Way::in_place:
       return "direct in place";
     case Way::lanes:
-      return "direct through lanes";
+      return "direct through staging slots";
     case Way::sliced_lanes:
-      return "direct through sliced lanes";
+      return "direct through sliced staging slots";
     case Way::ring:
       return "ring";
     case Way::tree:

@@ -105,8 +105,8 @@ class HierarchicalCommunicator final : public GroupCommunicator {
     asked.algorithm = Algorithm::hierarchical;
     Choice choice = chooser_.select(may_be_flat_ ? options : asked).choice;
     std::string& reason = choice.reason;
-    reason += "; direct inside each host; across, " + std::to_string(hierarchy_->lanes()) +
-              (hierarchy_->lanes() == 1 ? " rank of each host" : " ranks of each host, a share each");
+    reason += "; direct inside each host; between hosts " + std::to_string(hierarchy_->lanes()) +
+              (hierarchy_->lanes() == 1 ? " rank of each host" : " ranks of each host, one part each");
     if (!hierarchy_->in_a_lane()) return choice;
     const std::string across = explain_across(*hierarchy_, options);
     reason += ": " + across.substr(0, across.find(';'));

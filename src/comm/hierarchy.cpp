@@ -34,7 +34,7 @@ Hierarchy::Hierarchy(const HierarchicalParts& parts) : hosts_(parts.hosts) {
     }
   }
   if (named != places_.size() || lanes_ == 0) {
-    throw UsageError("a hierarchical communicator's hosts must name every rank once, and no host be empty");
+    throw UsageError("hierarchical communicator: the list of hosts must contain each rank once, and no empty host");
   }
   const Rank self = parts.whole.transport->rank();
   host_ = host_of(self);
@@ -46,7 +46,7 @@ Hierarchy::Hierarchy(const HierarchicalParts& parts) : hosts_(parts.hosts) {
   }
   if (memory_ == nullptr || memory_->local_size() != static_cast<int>(neighbours().size()) ||
       memory_->local_rank() != static_cast<int>(local_)) {
-    throw UsageError("a hierarchical communicator's shared memory must span the ranks of this host");
+    throw UsageError("hierarchical communicator: the shared memory must be that of the ranks of this host");
   }
   group_->transport = parts.whole.transport;
   group_->counters = parts.whole.counters;

@@ -51,7 +51,7 @@ MPI_Datatype mpi_type(DType dtype) {
     case DType::boolean:
       return MPI_UINT8_T;
     default:
-      throw UsageError("MPI has no 16-bit floats");
+      throw UsageError("MPI has no 16-bit floats; use f32 or f64");
   }
 }
 
@@ -82,7 +82,7 @@ class MpiCommunicator final : public Communicator {
   std::unique_ptr<Operation> start(const AllreduceOptions& options) override {
     validate(options);
     if (options.algorithm != Algorithm::automatic && options.algorithm != Algorithm::mpi) {
-      throw UsageError("allreduce: the mpi communicator has no algorithms but MPI's own");
+      throw UsageError("allreduce: the mpi communicator has only the algorithm mpi");
     }
     if (!vetoed(options.flags)) reduce_in_place(options);
     return std::make_unique<CompleteOperation>();

@@ -35,8 +35,8 @@ std::string words_of(const LinkCosts& link) {
 }
 
 std::string words_of(const CostConstants& constants) {
-  return "costs: between hosts " + words_of(constants.network) + "; in a host " + words_of(constants.host) +
-         ", to meet " + time_of(constants.sync_us) + printed("; reducing %.3g ns a byte", constants.gamma_us * 1e3) +
+  return "costs: between hosts " + words_of(constants.network) + "; inside a host " + words_of(constants.host) +
+         ", barrier " + time_of(constants.sync_us) + printed("; reducing %.3g ns a byte", constants.gamma_us * 1e3) +
          printed("; whole messages x %.3g", constants.whole_factor) +
          printed(", changing partners x %.3g", constants.partner_factor);
 }
@@ -146,7 +146,7 @@ std::string Chooser::words(const AllreduceOptions& options, const Priced& chosen
   std::string text(name_of(chosen.way));
   const int halvings = chosen.way == Way::recursive_doubling ? this->halvings(options) : 0;
   if (halvings > 0) text += " with " + std::to_string(halvings) + (halvings == 1 ? " halving" : " halvings");
-  text += options.algorithm == Algorithm::automatic ? ", " : " (asked for), ";
+  text += options.algorithm == Algorithm::automatic ? ", " : " (requested), ";
   text += time_of(chosen.us) + " expected";
   const Priced second = cheapest(load_of(options), chosen.way);
   if (second.way != Way::alone) {

@@ -23,8 +23,8 @@ void check_memory(const char* call, const char* which, const void* data, std::si
 
 void check_stream(const char* call, const Stream& stream, Memory memory) {
   if (memory == Memory::device || stream.on_host()) return;
-  throw UsageError(std::string(call) + ": `stream` is of device " + std::to_string(stream.device) +
-                   ", and this communicator takes memory of the host; copy it there, and leave `stream` as it is");
+  throw UsageError(std::string(call) + ": the stream is on device " + std::to_string(stream.device) +
+                   ", but this communicator needs CPU memory. Copy the data to the CPU, and do not set `stream`");
 }
 
 // The sum of `counts`, which must be one per rank.

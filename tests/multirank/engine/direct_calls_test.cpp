@@ -400,7 +400,7 @@ TEST(StallOfADirectCall, IsToldOnceWithTheRankThatIsLate) {
     if (context.rank() == 1) std::this_thread::sleep_for(500ms);
     context.communicator().barrier(20s);
   });
-  EXPECT_THAT(lines, testing::ElementsAre(HasSubstr("barrier has waited for 100 ms for rank 1")));
+  EXPECT_THAT(lines, testing::ElementsAre(HasSubstr("stall: waited_ms=100: barrier: waiting for rank 1")));
 }
 
 }  // namespace

@@ -113,7 +113,7 @@ TEST(Select, SaysWhy) {
       << chooser.select(of_bytes(30'000)).choice.reason;
   AllreduceOptions asked = of_bytes(8);
   asked.algorithm = Algorithm::ring;
-  EXPECT_EQ(chooser.select(asked).choice.reason.find("ring (asked for), 600 us expected; else: recursive_doubling"), 0U)
+  EXPECT_EQ(chooser.select(asked).choice.reason.find("ring (requested), 600 us expected; else: recursive_doubling"), 0U)
       << chooser.select(asked).choice.reason;
 }
 
