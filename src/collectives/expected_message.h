@@ -12,8 +12,8 @@ namespace kolo::collectives {
 inline bool has_come(transport::Transfer& receive, std::size_t bytes, Rank from) {
   if (!receive.test()) return false;
   if (receive.size() == bytes) return true;
-  throw BackendError("rank " + std::to_string(from) + " sent " + std::to_string(receive.size()) + " bytes where " +
-                     std::to_string(bytes) + " were expected");
+  throw BackendError("rank " + std::to_string(from) + " sent " + std::to_string(receive.size()) + " bytes, not " +
+                     std::to_string(bytes) + ". Do all ranks call the same collective with equal counts?");
 }
 
 }  // namespace kolo::collectives

@@ -94,15 +94,14 @@ bool Machine::advance() {
 void TurnQueue::enter(QueuedMachine* machine) {
   if (failure_) std::rethrow_exception(failure_);
   if (abandoned_) {
-    throw UsageError(
-        "an operation on this memory was abandoned before it was complete; the group cannot be used any more");
+    throw UsageError("an operation on this memory was destroyed before it was complete, so the group has ended");
   }
   waiting_.push_back(machine);
 }
 
 bool TurnQueue::run(QueuedMachine* machine) {
   if (failure_) std::rethrow_exception(failure_);
-  if (abandoned_) throw UsageError("an earlier operation on the same memory was abandoned");
+  if (abandoned_) throw UsageError("an earlier operation on the same memory was destroyed before it was complete");
   while (!waiting_.empty()) {
     QueuedMachine* front = waiting_.front();
     try {

@@ -93,8 +93,8 @@ class ScatteredAllreduce final : public QueuedMachine {
     if (place == kInBuffer) return buffer_.memory[rank] + offset_ + element * element_;
     const std::size_t bytes = (end_of(piece) - scattering_.begins[piece]) * element_;
     if (place > home_->bytes || bytes > home_->bytes - place) {
-      throw BackendError("scattered allreduce: rank " + std::to_string(rank) + " published piece " +
-                         std::to_string(piece) + " outside of its memory");
+      throw BackendError("segmented allreduce: rank " + std::to_string(rank) + " published segment " +
+                         std::to_string(piece) + " outside its memory");
     }
     return home_->memory[rank] + place + (element - scattering_.begins[piece]) * element_;
   }

@@ -19,7 +19,7 @@ void with_integer(DType dtype, F&& body) {
     case DType::i32:
       return body(std::int32_t{});
     default:
-      throw UsageError("widening is for integers of 8 to 32 bits");
+      throw UsageError("widening needs an integer type of 8 to 32 bits");
   }
 }
 
