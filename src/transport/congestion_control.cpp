@@ -29,8 +29,8 @@ std::string choose_congestion_control(const std::string& setting) {
     return paced && set_congestion_control(trial.get(), kUnpaced) ? kUnpaced : "";
   }
   if (set_congestion_control(trial.get(), setting)) return setting;
-  throw BackendError("KOLO_TCP_CONGESTION=" + setting + ": the kernel refuses it (" + base::errno_text(errno) +
-                     "); /proc/sys/net/ipv4/tcp_allowed_congestion_control lists what it takes");
+  throw BackendError("KOLO_TCP_CONGESTION=" + setting + ": the kernel refuses this algorithm (" +
+                     base::errno_text(errno) + "). Choose one of /proc/sys/net/ipv4/tcp_allowed_congestion_control");
 }
 
 bool set_congestion_control(int socket, const std::string& name) noexcept {

@@ -81,7 +81,8 @@ void Inbox::hand_over(const Unexpected& message, PostedReceive& receive) {
 
 void throw_too_long(const PostedReceive& receive, const std::string& from) {
   throw BackendError("a message of " + std::to_string(receive.size) + " bytes from " + from +
-                     " is longer than the receive buffer of " + std::to_string(receive.into.size()));
+                     " is longer than the receive buffer of " + std::to_string(receive.into.size()) +
+                     ". Do all ranks call the same collective with equal counts?");
 }
 
 }  // namespace kolo::transport

@@ -19,7 +19,7 @@ class Slot {
     if (mapped_ == 0) mapped_ = kPage;
     void* memory = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (memory == MAP_FAILED) {
-      base::throw_errno("no memory for " + std::to_string(bytes) + " bytes");
+      base::throw_errno("shared memory: cannot allocate " + std::to_string(bytes) + " bytes");
     }
     memory_ = static_cast<std::byte*>(memory);
   }

@@ -26,8 +26,9 @@ class InprocTransfer final : public Transfer {
       if (!done()) throw PeerLostError(peer_, "rank " + std::to_string(peer_) + " has shut down its Context");
     }
     if (state_->too_long) {
-      throw BackendError("a message of " + std::to_string(state_->size) + " bytes from rank " + std::to_string(peer_) +
-                         " is longer than the receive buffer");
+      throw BackendError(
+          "a message of " + std::to_string(state_->size) + " bytes from rank " + std::to_string(peer_) +
+          " is longer than the receive buffer. Do all ranks call the same collective with equal counts?");
     }
     return true;
   }

@@ -332,7 +332,7 @@ void MpiTransport::take(Channel& channel, Slot& slot) {
   if (receive.error.empty() && receive.size > receive.into.size()) {
     receive.error = "a message of " + std::to_string(receive.size) + " bytes from rank " +
                     std::to_string(receive.from) + " is longer than the receive buffer of " +
-                    std::to_string(receive.into.size());
+                    std::to_string(receive.into.size()) + ". Do all ranks call the same collective with equal counts?";
   }
   receive.done = true;
   channel.waiting.erase(channel.waiting.begin());

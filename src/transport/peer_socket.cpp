@@ -84,11 +84,12 @@ base::UniqueFd connect_to_peer(const std::string& name, const PeerProcess& peer,
   const socklen_t length = make_address(name, address);
   base::UniqueFd made = make_socket();
   while (connect(made.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
-    if (errno == ECONNREFUSED) throw lost(peer, "died or left before its connection was made");
+    if (errno == ECONNREFUSED) throw lost(peer, "ended before its connection was made");
     // A full backlog: there is nothing to wait on in the kernel.
     if (errno != EAGAIN && errno != EINTR) base::throw_errno("connect to a local socket");
     peer.require_alive();
-    if (deadline.passed()) throw TimeoutError({peer.rank()}, "connecting to rank " + std::to_string(peer.rank()));
+    if (deadline.passed())
+      throw TimeoutError({peer.rank()}, "timeout: connecting to rank " + std::to_string(peer.rank()));
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return made;
@@ -148,7 +149,10 @@ ReceivedMessage receive_from_peer(int socket, const PeerProcess& peer) {
     std::memcpy(&descriptor, CMSG_DATA(part), sizeof(int));
     received.descriptor.reset(descriptor);
   }
-  if (count != sizeof(PeerMessage)) throw BackendError("rank " + std::to_string(peer.rank()) + " sent a torn message");
+  if (count != sizeof(PeerMessage)) {
+    throw BackendError("truncated message from rank " + std::to_string(peer.rank()) + " (" + std::to_string(count) +
+                       " of " + std::to_string(sizeof(PeerMessage)) + " bytes)");
+  }
   return received;
 }
 

@@ -21,6 +21,7 @@
 #include <optional>
 #include <sstream>
 
+#include "base/strings.h"
 #include "base/system_error.h"
 #include "kolo/error.h"
 #include "transport/available_memory.h"
@@ -37,8 +38,8 @@ constexpr std::chrono::nanoseconds kSlice = std::chrono::milliseconds(2);
 std::size_t mapped_length(std::size_t bytes) { return std::max(kPage, (bytes + kPage - 1) / kPage * kPage); }
 
 BackendError short_of(std::size_t bytes, Rank rank, int code) {
-  return BackendError("no shared memory for " + std::to_string(bytes) + " bytes at rank " + std::to_string(rank) +
-                      ": " + base::errno_text(code));
+  return BackendError("shared memory: cannot allocate " + std::to_string(bytes) + " bytes on rank " +
+                      std::to_string(rank) + ": " + base::errno_text(code));
 }
 
 class Mapping {
@@ -206,9 +207,8 @@ class ProcessSharedMemory final : public SharedMemory {
       if (message.sequence < sequence_) continue;  // of a call that timed out here
       if (message.sequence > sequence_) {          // this call has timed out over there
         peer.early = message;
-        throw TimeoutError({peer.process.rank()}, "allocating shared memory: rank " +
-                                                      std::to_string(peer.process.rank()) +
-                                                      " has given up waiting for others");
+        throw TimeoutError({peer.process.rank()},
+                           "allocating shared memory: rank " + std::to_string(peer.process.rank()) + " has timed out");
       }
       if (message.bytes != call.bytes) {
         throw UsageError("shared memory: rank " + std::to_string(own_rank()) + " asked for " +
@@ -216,7 +216,8 @@ class ProcessSharedMemory final : public SharedMemory {
                          std::to_string(message.bytes));
       }
       if (message.part != part) {
-        throw BackendError("shared memory: rank " + std::to_string(peer.process.rank()) + " is out of step");
+        throw BackendError("shared memory: rank " + std::to_string(peer.process.rank()) +
+                           " sent a message of another phase. Do all ranks make the same calls?");
       }
       return got;
     }
@@ -237,16 +238,13 @@ class ProcessSharedMemory final : public SharedMemory {
     const bool round = part == Part::memory || part == Part::received;
     const std::size_t end = round ? first + 1 : peers_.size();
     std::vector<Rank> missing;
-    std::ostringstream text;
-    text << "allocating shared memory: still waiting for ranks";
     for (std::size_t r = first; r < end; ++r) {
       if (!peers_[r].socket) continue;
       if (r != first && wait_for_peer(peers_[r].socket.get(), {}, base::Deadline(std::chrono::nanoseconds{0})))
         continue;
       missing.push_back(peers_[r].process.rank());
-      text << ' ' << missing.back();
     }
-    return {missing, text.str()};
+    return {missing, "allocating shared memory: timeout: waiting for " + base::ranks_text(missing)};
   }
 
   int local_rank_;
@@ -302,7 +300,7 @@ class Meeting {
 
   [[nodiscard]] TimeoutError late(std::size_t expected) const {
     return {{ranks_[expected]},
-            "connecting the ranks of this host: rank " + std::to_string(ranks_[expected]) + " has not called"};
+            "connecting the ranks of this host: timeout: waiting for rank " + std::to_string(ranks_[expected])};
   }
 
   int local_rank_;

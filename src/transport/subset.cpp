@@ -40,15 +40,16 @@ class SubsetTransport final : public Transport {
 std::unique_ptr<Transport> make_subset(Transport& whole, std::vector<Rank> members) {
   const auto self = std::find(members.begin(), members.end(), whole.rank());
   if (self == members.end()) {
-    throw UsageError("rank " + std::to_string(whole.rank()) + " is not among the ranks of its own subset");
+    throw UsageError("rank " + std::to_string(whole.rank()) + " is not a member of its subset");
   }
   for (const Rank member : members) {
     if (member < 0 || member >= whole.size()) {
-      throw UsageError("a subset names rank " + std::to_string(member) + " of " + std::to_string(whole.size()));
+      throw UsageError("subset: rank " + std::to_string(member) + " is outside a group of " +
+                       std::to_string(whole.size()) + " ranks");
     }
   }
   if (std::set<Rank>(members.begin(), members.end()).size() != members.size()) {
-    throw UsageError("a subset names a rank twice");
+    throw UsageError("subset: a rank is listed twice");
   }
   const auto rank = static_cast<Rank>(self - members.begin());
   return std::make_unique<SubsetTransport>(whole, std::move(members), rank);

@@ -43,8 +43,8 @@ void TcpListener::accept(std::vector<Caller>& known) {
     if (!socket) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (errno == EAGAIN) return;
-      throw BackendError("a rank that calls cannot be answered (accept: " + base::errno_text(errno) +
-                         "); where descriptors have run out, `ulimit -n` allows more");
+      throw BackendError("tcp: cannot accept a connection: " + base::errno_text(errno) +
+                         ". If descriptors have run out, raise `ulimit -n`");
     }
     Stranger stranger{std::move(socket), 0, {}};
     switch (hear(stranger)) {

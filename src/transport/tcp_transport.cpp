@@ -49,8 +49,7 @@ std::uint64_t mark(Source source, Rank rank = 0) {
 }
 
 [[noreturn]] void throw_out_of_sockets(int error) {
-  throw BackendError("no more connections can be made: " + base::errno_text(error) +
-                     " (`ulimit -n` says how many descriptors a process may have)");
+  throw BackendError("tcp: cannot open a connection: " + base::errno_text(error) + ". Raise `ulimit -n`");
 }
 
 base::UniqueFd duplicate(int socket) {
@@ -376,7 +375,7 @@ bool TcpTransport::goes_nowhere(Peer& peer) {
     require_whole();
     return true;
   }
-  lost(peer, error == 0 || error == ECONNREFUSED ? "closed its connections before it said that it leaves"
+  lost(peer, error == 0 || error == ECONNREFUSED ? "closed its connections without shutting down its Context"
                                                  : "cannot be reached: " + base::errno_text(error));
   return false;
 }
@@ -389,7 +388,7 @@ void TcpTransport::require_source(Peer& peer) {
   }
   if (peer.ended() && !peer.left()) hear_out(peer);
   if (peer.ended())
-    lost(peer, peer.left() ? "has shut down its Context" : "closed its connections before it said that it leaves");
+    lost(peer, peer.left() ? "has shut down its Context" : "closed its connections without shutting down its Context");
 }
 
 // A peer whose connection has ended: what it said last may be unread yet, on that connection or on one of a call of its

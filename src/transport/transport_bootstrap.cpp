@@ -67,8 +67,9 @@ class TransportBootstrap final : public cluster::Bootstrap {
     const auto send = transport.send(to, parts_.tag + 1, round.out);
     finish(*receive_length, from, deadline);
     if (round.length_in > kMostBytes) {
-      throw BackendError("rank " + std::to_string(from) + " announces " + std::to_string(round.length_in) +
-                         " bytes of what ranks say of themselves");
+      throw BackendError("bootstrap: rank " + std::to_string(from) + " announces " + std::to_string(round.length_in) +
+                         " bytes; at most " + std::to_string(kMostBytes) +
+                         " are allowed. Do all ranks run the same version of kolo?");
     }
     round.in.resize(static_cast<std::size_t>(round.length_in));
     finish(*transport.receive(from, parts_.tag + 1, round.in), from, deadline);
@@ -81,7 +82,8 @@ class TransportBootstrap final : public cluster::Bootstrap {
       if (while_waiting()) while_waiting()();  // first: it knows of losses that this transport does not
       if (transfer.test()) return;
       if (deadline.passed()) {
-        throw TimeoutError({peer}, "still waiting for rank " + std::to_string(peer) + " of the new world");
+        throw TimeoutError({peer}, "bootstrap: timeout after " + std::to_string(parts_.timeout.count()) +
+                                       " ms: waiting for rank " + std::to_string(peer) + " of the new world");
       }
       parts_.transport->wait_for_activity(std::chrono::milliseconds(1));
     }

@@ -99,7 +99,9 @@ TEST(Inbox, WhatDoesNotFitGoesNowhere) {
     try {
       throw_too_long(*receive, "rank 3");
     } catch (const BackendError& error) {
-      EXPECT_STREQ(error.what(), "a message of 6 bytes from rank 3 is longer than the receive buffer of 5");
+      EXPECT_STREQ(error.what(),
+                   "a message of 6 bytes from rank 3 is longer than the receive buffer of 5. Do all ranks "
+                   "call the same collective with equal counts?");
     }
   }
 }

@@ -33,7 +33,7 @@ TEST_F(TcpTest, AnEndWithoutFarewellIsNotALeave) {
   const auto receive = end(0).receive(1, 9, in);
   EXPECT_FALSE(receive->test());
   socket.reset();
-  EXPECT_EQ(loss(end(0), *receive, 1), "rank 1 closed its connections before it said that it leaves");
+  EXPECT_EQ(loss(end(0), *receive, 1), "rank 1 closed its connections without shutting down its Context");
 }
 
 TEST_F(TcpTest, WhatIsSentToOneWhoHasLeftGoesNowhere) {
