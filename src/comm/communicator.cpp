@@ -23,8 +23,7 @@ std::string names_of(const std::vector<Rank>& ranks) {
 
 std::unique_ptr<Operation> Communicator::start_segmented(const AllreduceOptions& /*options*/,
                                                          const SegmentedBuffer& /*scattering*/) {
-  throw UsageError(
-      "segmented allreduce: all ranks must share the memory of one host, or each rank must have a host of its own");
+  throw UsageError("segmented allreduce: all ranks must share one host's memory, or each rank must have its own host");
 }
 
 void Communicator::require_open() const {
