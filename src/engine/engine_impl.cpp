@@ -228,8 +228,8 @@ std::unique_ptr<GradientReducer> EngineImpl::make_reducer(std::vector<GradientIn
     const bool in_place = settings.options.in_place_from > 0 && parts_.placement.size > 1;
     if (in_place && settings.options.refused.empty() && !allocator().supports_segmented()) {
       settings.options.refused =
-          "gradients can be reduced in place only if all ranks share the memory of one host, or if each rank has a "
-          "host of its own";
+          "gradients can be reduced in place only if all ranks share one host's memory, or if each rank has its own "
+          "host";
     }
     settings.id = reducers_made_++;
   }

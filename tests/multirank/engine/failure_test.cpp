@@ -96,7 +96,7 @@ TEST(Failing, WithWhatIsNoExceptionIsToldToo) {
       wait();
       ADD_FAILURE() << "nobody has failed";
     } catch (const PeerFailedError& error) {
-      EXPECT_THAT(error.what(), testing::HasSubstr("what was thrown is no std::exception"));
+      EXPECT_THAT(error.what(), testing::HasSubstr("an exception that is not a std::exception"));
     }
   });
 }
