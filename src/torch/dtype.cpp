@@ -36,7 +36,8 @@ std::optional<DType> find_dtype(c10::ScalarType type) noexcept {
 DType to_dtype(c10::ScalarType type, std::string_view tensor) {
   if (const auto dtype = find_dtype(type)) return *dtype;
   throw UsageError("tensor '" + std::string(tensor) + "' has type " + c10::toString(type) +
-                   ", which kolo does not reduce" + (c10::isComplexType(type) ? "; use view_as_real()" : ""));
+                   ", which kolo does not reduce" +
+                   (c10::isComplexType(type) ? "; use view_as_real()" : "; convert it with to()"));
 }
 
 c10::ScalarType to_scalar_type(DType dtype) noexcept {

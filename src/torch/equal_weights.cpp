@@ -44,15 +44,15 @@ const char* advice(Occasion occasion) {
              "broadcast_optimizer_state(), or load a checkpoint on all ranks";
     case Occasion::beginning:
       return "Call broadcast_parameters() before the first step, and broadcast_optimizer_state() if an optimizer has "
-             "been loaded. If they were called, look for a module whose forward() changes weights in place, such as "
+             "been loaded. If they were called, check modules whose forward() changes weights in place, such as "
              "Embedding or EmbeddingBag with max_norm: each rank then changes the weights that its own batch uses. If "
-             "weights are to differ, set DistributedOptions::compare_weights to false";
+             "ranks need different weights, set DistributedOptions::compare_weights to false";
     case Occasion::later:
       return "Likely causes: a step() that only some ranks take; a parameter that has a gradient on some ranks only; a "
              "module whose forward() changes weights in place, such as Embedding or EmbeddingBag with max_norm; "
-             "weights that the program changes, or parameters that it adds, on one rank only; a LibTorch "
+             "weights that the program changes, or parameters that the program adds, on one rank only; a LibTorch "
              "optimizer on ranks that differ in thread count, CPU capability or library versions (a warning at the "
-             "start names these); a hardware fault. Remove the cause, then call broadcast_parameters() and "
+             "start names them); a hardware fault. Remove the cause, then call broadcast_parameters() and "
              "broadcast_optimizer_state(), or load a checkpoint on all ranks";
   }
   return "";
@@ -99,10 +99,10 @@ void require_equal_weights(Engine& engine, const std::string& name, const std::v
   if (count == 0) return;
   Work work = submit(engine, name, RequestKind::allgather, std::make_shared<Values>(1, mine[first]));
   work.wait();
-  throw MismatchError("the ranks do not have the same weights and optimizer state: parameter '" +
-                      parameters[first].name + "' of " + ranks_apart(work.result()) + " is not that of rank 0 (" +
-                      std::to_string(count) + " of " + std::to_string(parameters.size()) +
-                      " parameters differ); no weight was updated in this step. " + advice(occasion));
+  throw MismatchError("ranks have different weights or optimizer state: parameter '" + parameters[first].name +
+                      "' of " + ranks_apart(work.result()) + " is not that of rank 0 (" + std::to_string(count) +
+                      " of " + std::to_string(parameters.size()) +
+                      " parameters differ). No weight was updated in this step. " + advice(occasion));
 }
 
 }  // namespace kolo

@@ -96,9 +96,9 @@ void warn_of_different_environments(Context& context, const std::string& name) {
   if (differences.empty()) return;
   context.log(
       LogLevel::warn,
-      name + ": " + differences +
-          ": results of LibTorch operations may differ in the last bits, and weights that LibTorch's optimizers "
-          "update may drift apart; set OMP_NUM_THREADS and ATEN_CPU_CAPABILITY alike and run the same build on "
+      name + ": ranks have different execution environments: " + differences +
+          ". Results of LibTorch operations may differ in the last bits, and weights that LibTorch's optimizers "
+          "update may drift apart. Set the same OMP_NUM_THREADS and ATEN_CPU_CAPABILITY and run the same build on "
           "all ranks");
 }
 

@@ -52,8 +52,8 @@ const AdamWOptions& options_of(const torch::optim::OptimizerParamGroup& group) {
 
 void check(const AdamWOptions& options, std::size_t group) {
   if (!options.amsgrad()) return;
-  throw UsageError("FusedAdamW has no amsgrad, which parameter group " + std::to_string(group) +
-                   " asks for: take torch::optim::AdamW");
+  throw UsageError("FusedAdamW does not support amsgrad, which parameter group " + std::to_string(group) +
+                   " sets; use torch::optim::AdamW");
 }
 
 }  // namespace
@@ -75,8 +75,9 @@ void FusedAdamW::update(std::size_t group, std::size_t from, std::size_t to) {
   for (std::size_t i = from; i < to; ++i) {
     const at::Tensor& weight = weights[i];
     if (!is_due(weight)) continue;
-    if (weight.grad().layout() != c10::kStrided) throw UsageError("FusedAdamW takes no sparse gradients");
-    if (weight.is_complex()) throw UsageError("FusedAdamW takes no complex parameters: take torch::optim::AdamW");
+    if (weight.grad().layout() != c10::kStrided) throw UsageError("FusedAdamW does not support sparse gradients");
+    if (weight.is_complex())
+      throw UsageError("FusedAdamW does not support complex parameters; use torch::optim::AdamW");
     auto& state = state_[weight.unsafeGetTensorImpl()];
     if (state == nullptr) {
       auto fresh = std::make_unique<AdamWParamState>();

@@ -24,8 +24,8 @@ void require_writable(const torch::optim::Optimizer& optimizer) {
       if (!frozen && !overlaps) continue;
       const auto name = "parameter " + std::to_string(i) + " of group " + std::to_string(group);
       if (frozen) {
-        throw UsageError("an optimizer's step: " + name +
-                         " was made in InferenceMode and cannot be updated outside of it; make it from clone()");
+        throw UsageError("step() of a fused optimizer: " + name +
+                         " was created in InferenceMode and cannot be updated outside of it; create it by clone()");
       }
       throw UsageError(overlap_text(name, weight));
     }

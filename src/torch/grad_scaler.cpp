@@ -64,11 +64,15 @@ constexpr std::chrono::microseconds kNap{20};
 
 void check(const GradScalerOptions& options) {
   // Negated, so that what is not a number is refused too.
-  if (!(options.growth_factor > 1)) throw UsageError("GradScaler: growth_factor must be above 1");
+  if (!(options.growth_factor > 1))
+    throw UsageError("GradScaler: growth_factor is " + std::to_string(options.growth_factor) + "; it must be above 1");
   if (!(options.backoff_factor > 0 && options.backoff_factor < 1)) {
-    throw UsageError("GradScaler: backoff_factor must be between 0 and 1");
+    throw UsageError("GradScaler: backoff_factor is " + std::to_string(options.backoff_factor) +
+                     "; it must be between 0 and 1");
   }
-  if (options.growth_interval < 1) throw UsageError("GradScaler: growth_interval must be 1 or more");
+  if (options.growth_interval < 1)
+    throw UsageError("GradScaler: growth_interval is " + std::to_string(options.growth_interval) +
+                     "; it must be 1 or more");
 }
 
 struct Gradients {
@@ -166,9 +170,12 @@ GradScaler::Impl::Impl(const GradScalerOptions& options, Context* context) : opt
 
 void GradScaler::Impl::load(const State& state) {
   if (!std::isfinite(state.scale) || state.scale <= 0) {
-    throw UsageError("GradScaler: the scale must be positive and finite, not " + std::to_string(state.scale));
+    throw UsageError("GradScaler::load(): scale is " + std::to_string(state.scale) +
+                     "; it must be positive and finite");
   }
-  if (state.good_steps < 0) throw UsageError("GradScaler: good_steps must not be negative");
+  if (state.good_steps < 0)
+    throw UsageError("GradScaler::load(): good_steps is " + std::to_string(state.good_steps) +
+                     "; it must be 0 or more");
   late_.clear();
   late_update_ = false;
   state_ = state;
@@ -210,7 +217,8 @@ void GradScaler::Impl::unscale_(torch::optim::Optimizer& optimizer) {
   settle();
   Stage& stage = stages_[&optimizer];
   if (stage.stepped) throw UsageError("GradScaler: unscale_() after step() of the same optimizer; call update() first");
-  if (stage.unscaled) throw UsageError("GradScaler: unscale_() a second time since update()");
+  if (stage.unscaled)
+    throw UsageError("GradScaler: second unscale_() of an optimizer since update(); call update() first");
   unscale(optimizer, stage);
 }
 
@@ -241,15 +249,15 @@ bool GradScaler::Impl::search(torch::optim::Optimizer& optimizer, Stage& stage) 
 GradScaler::Impl::Stage& GradScaler::Impl::stage_of(torch::optim::Optimizer& optimizer) {
   settle();
   Stage& stage = stages_[&optimizer];
-  if (stage.stepped) throw UsageError("GradScaler: step() a second time since update()");
+  if (stage.stepped) throw UsageError("GradScaler: second step() of an optimizer since update(); call update() first");
   return stage;
 }
 
 Context& GradScaler::Impl::context() const {
   if (!lifetime_.is_over()) return *context_;
   throw UsageError(
-      "the Context of this GradScaler has been destroyed: keep it for as long as the scaler, or load() the "
-      "state of before into a scaler of another Context");
+      "GradScaler: its Context was destroyed. Keep the Context alive as long as the scaler, or load() an earlier "
+      "state into a scaler of another Context");
 }
 
 bool GradScaler::Impl::on_any_rank(bool here, const std::string& of) const {
@@ -320,7 +328,9 @@ OverflowVote* GradScaler::Impl::vote_of(const DistributedOptimizer& distributed)
   if (context_ != nullptr) static_cast<void>(context());  // a vote is taken among its ranks
   if (known != votes_.end()) {
     if (known->second != nullptr && !fused->launches_all() && !gradients_of(*optimizer).empty()) {
-      throw UsageError("GradScaler: step_async() of gradients that kolo's kernels do not all take, unlike before");
+      throw UsageError(
+          "GradScaler: step_async(): kolo's kernels no longer take all gradients, as they did in the first such step. "
+          "Use step()");
     }
     return known->second.get();
   }
@@ -356,7 +366,7 @@ float GradScaler::Impl::wait_for(DeviceScalarFuture& value) const {
   for (;;) {
     if (const auto come = value.poll()) return *come;
     if (Clock::now() > deadline) {
-      throw TimeoutError({}, "GradScaler: this rank's device has not come to the end of a step");
+      throw TimeoutError({}, "GradScaler: timeout: the device of this rank has not finished a step");
     }
     if (context_ != nullptr) context().engine().progress();  // the device may wait for a rank that is lost
     std::this_thread::sleep_for(kNap);
@@ -398,7 +408,7 @@ bool GradScaler::Impl::step(torch::optim::Optimizer& optimizer) {
 void GradScaler::Impl::update() {
   bool stepped = false;
   for (const auto& [optimizer, stage] : stages_) stepped |= stage.stepped;
-  if (!stepped) throw UsageError("GradScaler: update() without a step() before it");
+  if (!stepped) throw UsageError("GradScaler: update() without a step() since the last update()");
   stages_.clear();
   late_update_ = !late_.empty();
   if (!late_update_) change_scale();

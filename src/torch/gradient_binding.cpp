@@ -149,14 +149,16 @@ void GradientBinding::on_gradient(GradientSlot& slot) {
   }
   if (slot.contributed) {
     const std::string between =
-        dropped ? ", and dropped or changed in between. What was handed over is reduced all the same: to leave out a "
-                  "step, call skip() on all ranks before zero_grad(). Else run"
-                : "; run";
-    spoil("the gradient of '" + slot.info.name + "' (" + reducer_->name() +
-          ") was computed again after it had been handed over for reduction" + between +
-          " all backward passes of a step but the last under no_sync(), or set passes_per_step to their number; those "
-          "of another optimizer's loss that come through these parameters too, as in a GAN; and call step() of the "
-          "DistributedOptimizer, not of the optimizer in it");
+        dropped
+            ? ", and dropped or changed in between. The first gradient is reduced in any case: to leave out a step, "
+              "call skip() on all ranks before zero_grad(). Otherwise run"
+            : ". Run";
+    spoil(
+        "the gradient of '" + slot.info.name + "' (" + reducer_->name() +
+        ") was computed again after its reduction had started" + between +
+        " all backward passes of a step except the last under no_sync(), or set passes_per_step to their number. Run "
+        "backward passes of another optimizer's loss through these parameters, as in a GAN, under no_sync() too. Call "
+        "step() of the DistributedOptimizer, not of the wrapped optimizer");
   }
   contribute(slot);
   reducer_->progress();
@@ -227,7 +229,7 @@ void GradientBinding::contribute(GradientSlot& slot) {
   if (gradient._is_zerotensor()) slot.parameter.mutable_grad() = resolved(gradient);
   if (gradient.sizes() != slot.parameter.sizes()) {  // left behind by a graph that is older than the parameter's shape
     spoil("the gradient of '" + slot.info.name + "' has shape " + c10::str(gradient.sizes()) + ", the parameter has " +
-          c10::str(slot.parameter.sizes()) + ": it was computed before the parameter was given another shape");
+          c10::str(slot.parameter.sizes()) + "; the parameter got another shape after this gradient was computed");
   }
   begin_round();
   if (slot.index == GradientSlot::kDeparted || !is_described_by(slot.parameter, slot.info)) {
@@ -383,7 +385,7 @@ void GradientBinding::close_round(Before before) {
   refuse_late_changes();
   const auto joined = first_that_joined();
   if (joined) {
-    reducer_->need_another_round("'" + *joined + "', which joined after the first gradient");
+    reducer_->need_another_round("'" + *joined + "', which was added after the first gradient");
   }
   const bool early = before == Before::step && !joined && may_update_early();
   finish(early ? [this](std::size_t index) { update_early(index); } : GradientReducer::OnReduced());

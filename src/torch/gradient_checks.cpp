@@ -19,17 +19,17 @@ void GradientBinding::require_context() const {
     return;
   }
   throw UsageError(
-      "the Context of this DistributedOptimizer has been destroyed, or is that of the process that this one was forked "
-      "from: keep it for as long as the optimizer, and train where it was made");
+      "DistributedOptimizer: its Context was destroyed, or belongs to the process that forked this one. Keep "
+      "the Context alive as long as the optimizer, and train in the process that created both");
 }
 
 void GradientBinding::require_some(const std::vector<NamedParameter>& trainable) const {
   if (!trainable.empty()) return;
   std::size_t count = 0;
   for (const auto& group : optimizer_->param_groups()) count += group.params().size();
-  throw UsageError("none of the optimizer's " + std::to_string(count) +
-                   " parameters requires a gradient, so there is nothing to reduce: give it the parameters that are to "
-                   "be trained, and call requires_grad_() on them, before it is wrapped in a DistributedOptimizer");
+  throw UsageError("DistributedOptimizer: none of the optimizer's " + std::to_string(count) +
+                   " parameters requires a gradient. Add the parameters to train to the optimizer, and call "
+                   "requires_grad_() on them, before you wrap it");
 }
 
 // What was handed over is reduced as it was then.
@@ -37,9 +37,10 @@ void GradientBinding::refuse_late_changes() {
   if (results_are_contributions()) return;  // publish() leaves a changed gradient as it is
   for (const auto& slot : slots_) {
     if (!slot->contributed || !slot->changed_since_contribution()) continue;
-    spoil("the gradient of '" + slot->info.name +
-          "' was changed after it had been handed over for reduction, which has begun without that; to clip or scale "
-          "gradients, or to look at them, call synchronize() first, then change them, then call step()");
+    spoil(
+        "the gradient of '" + slot->info.name +
+        "' was changed after its reduction had started, so the change is lost. To clip, scale or read gradients, call "
+        "synchronize() first, then change them, then call step()");
   }
 }
 
@@ -60,9 +61,9 @@ void GradientBinding::refuse_gradients_of_this_rank() {
       if (slot_of(parameter) != nullptr || was_reduced(parameter)) continue;
       if (!parameter.grad().any().item<bool>()) continue;  // zero_grad(false)
       const std::string* const name = names_.find(parameter);
-      throw UsageError("parameter '" + (name == nullptr ? std::string("of no name") : *name) +
-                       "' requires no gradient and has one, which is this rank's own: step() would use it without "
-                       "averaging it. Take it away (mutable_grad().reset()), or let the parameter require one");
+      throw UsageError("parameter '" + (name == nullptr ? std::string("without a name") : *name) +
+                       "' requires no gradient but has one, which only this rank computed: step() would use it without "
+                       "reducing it. Remove it (mutable_grad().reset()), or call requires_grad_() on the parameter");
     }
   }
 }

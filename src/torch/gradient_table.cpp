@@ -49,8 +49,9 @@ void GradientBinding::check_devices(const std::vector<NamedParameter>& parameter
   if (device.has_value() && device != device_) {
     throw UsageError("parameters that require a gradient are on " + device->str() +
                      "; when the optimizer was wrapped " +
-                     (device_.has_value() ? "they were on " + device_->str() : std::string("none of them was there")) +
-                     ": move the model first, wrap it then, with at least one that requires a gradient");
+                     (device_.has_value() ? "they were on " + device_->str() : std::string("none was on a device")) +
+                     ". Move the model to the device first, then wrap the optimizer, with at least one parameter that "
+                     "requires a gradient");
   }
 }
 

@@ -128,9 +128,9 @@ void UpdatedList::add(const Updated& tensors) {
 }
 
 std::string overlap_text(const std::string& name, const at::Tensor& tensor) {
-  return "an optimizer's step: elements of " + name + " share memory (sizes " + c10::str(tensor.sizes()) +
+  return "step() of a fused optimizer: elements of " + name + " share memory (sizes " + c10::str(tensor.sizes()) +
          ", strides " + c10::str(tensor.strides()) +
-         "), so they cannot be updated one by one; make the parameter from clone()";
+         "), so they cannot be updated one by one; create the parameter by clone()";
 }
 
 bool is_launched(const StepLauncher* launcher, const at::Tensor& weight, const at::Tensor& gradient) {
@@ -157,8 +157,8 @@ void GroupUpdate::add(std::size_t index, Updated tensors, std::int64_t number) {
     return;
   }
   if (where_.skip != nullptr) {
-    throw UsageError("an optimizer's step that the device decides on: tensor " + std::to_string(index) + " of group " +
-                     std::to_string(where_.group) + " is not one that kolo's kernels update; use GradScaler::step()");
+    throw UsageError("step_async() of a fused optimizer: parameter " + std::to_string(index) + " of group " +
+                     std::to_string(where_.group) + " cannot be updated by kolo's kernels; use GradScaler::step()");
   }
   if (tensors.gradient.layout() != c10::kStrided) tensors.gradient = tensors.gradient.to_dense();
   if (weight.is_complex()) {  // each is two real parameters, as in PyTorch
@@ -180,7 +180,7 @@ void GroupUpdate::require_updatable(const Updated& tensors, std::size_t index) c
   const auto name = [&] { return "parameter " + std::to_string(index) + " of group " + std::to_string(where_.group); };
   const c10::ScalarType type = common_type(tensors);
   if (!is_computed(type)) {
-    throw UsageError("an optimizer's step: " + name() + " has type " + c10::toString(type) +
+    throw UsageError("step() of a fused optimizer: " + name() + " has type " + c10::toString(type) +
                      "; FusedSGD and FusedAdamW update Float, Double, Half and BFloat16");
   }
   for (const at::Tensor* tensor : {&tensors.weight, &tensors.first, &tensors.second}) {

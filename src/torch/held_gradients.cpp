@@ -124,8 +124,8 @@ void GradientBinding::refuse_overlaps() {
         last - first > 1 ? find_overlap(std::span(extents).subspan(first, last - first), end) : std::nullopt;
     if (overlap) {
       spoil("the gradients of '" + overlap->first->info.name + "' and '" + overlap->second->info.name +
-            "' overlap in memory that the program holds too, so their reduced values cannot both be kept there. Give "
-            "each parameter a gradient of its own (clone()), or none before backward()");
+            "' overlap in memory that the program also holds, so that memory cannot hold both reduced values. Give "
+            "each parameter its own gradient (clone()), or no gradient before backward()");
     }
     first = last;
   }

@@ -34,30 +34,34 @@ void require_usable(const at::Tensor& tensor, const char* what) {
 
 void check(const NormalizeOptions& options) {
   if (options.dtype != c10::kFloat && options.dtype != c10::kHalf && options.dtype != c10::kBFloat16) {
-    throw UsageError(std::string("normalize_images: into ") + c10::toString(options.dtype) +
-                     "; it makes float, half and bfloat16");
+    throw UsageError(std::string("normalize_images: dtype is ") + c10::toString(options.dtype) +
+                     "; it must be float, half or bfloat16");
   }
   if (options.format != at::MemoryFormat::ChannelsLast && options.format != at::MemoryFormat::Contiguous) {
-    throw UsageError("normalize_images: into a memory format that is neither channels_last nor contiguous");
+    throw UsageError("normalize_images: the memory format must be channels_last or contiguous");
   }
   for (std::size_t c = 0; c < options.mean.size(); ++c) {
-    if (!std::isfinite(options.mean[c])) throw UsageError("normalize_images: a mean that is no finite number");
-    if (!(options.deviation[c] > 0)) throw UsageError("normalize_images: deviations must be positive");
+    if (!std::isfinite(options.mean[c]))
+      throw UsageError("normalize_images: mean of channel " + std::to_string(c) + " is " +
+                       std::to_string(options.mean[c]) + "; it must be finite");
+    if (!(options.deviation[c] > 0))
+      throw UsageError("normalize_images: deviation of channel " + std::to_string(c) + " is " +
+                       std::to_string(options.deviation[c]) + "; it must be positive");
   }
 }
 
 void check(const at::Tensor& bytes, const at::Tensor& flips) {
-  if (!bytes.defined()) throw UsageError("normalize_images: no images");
+  if (!bytes.defined()) throw UsageError("normalize_images: the tensor of images is undefined");
   require(!bytes.is_nested() && bytes.dim() == 4 && bytes.size(1) == 3 && bytes.scalar_type() == c10::kByte,
-          "images are uint8 [n, 3, h, w]", bytes);
+          "images must be uint8 [n, 3, h, w]", bytes);
   require(bytes.layout() == c10::kStrided && is_reducible(bytes.device()),
-          "images are dense, in memory of the host or of a GPU", bytes);
+          "images must be dense, in CPU memory or on a GPU", bytes);
   require_usable(bytes, "images");
-  require(bytes.numel() / 3 <= kMostPixels, "images have fewer than 2^32 pixels together", bytes);
+  require(bytes.numel() / 3 <= kMostPixels, "images must have fewer than 2^32 pixels in total", bytes);
   if (!flips.defined()) return;
   require((flips.scalar_type() == c10::kByte || flips.scalar_type() == c10::kBool) && flips.dim() == 1 &&
               flips.size(0) == bytes.size(0) && flips.layout() == c10::kStrided && flips.device() == bytes.device(),
-          "flips are uint8 or bool, one an image, where the images are", flips);
+          "flips must be uint8 or bool, one for each image, on the images' device", flips);
   require_usable(flips, "flips");
 }
 

@@ -23,7 +23,7 @@ template <class Function>
 Function* runtime_call(void* backend, const char* name) {
   void* const symbol = dlsym(backend, name);
   if (symbol == nullptr) {
-    throw BackendError(std::string(kBackend) + " comes without the CUDA runtime: " + name + " is missing");
+    throw BackendError(std::string(kBackend) + " has no CUDA runtime: " + name + " is missing; reinstall LibTorch");
   }
   return reinterpret_cast<Function*>(symbol);
 }
@@ -34,10 +34,10 @@ int count_gpus(void* backend) {
   if (status == 0 && count > 0) return count;
   std::string text = "the driver shows no GPU to this process";
   if (status != 0) {
-    text += std::string(", CUDA says: ") + runtime_call<const char*(int)>(backend, "cudaGetErrorString")(status) +
-            " (" + std::to_string(status) + ")";
+    text += std::string(": ") + runtime_call<const char*(int)>(backend, "cudaGetErrorString")(status) + " (" +
+            std::to_string(status) + ")";
   }
-  throw BackendError(text + "; see nvidia-smi and CUDA_VISIBLE_DEVICES");
+  throw BackendError(text + "; check nvidia-smi and CUDA_VISIBLE_DEVICES");
 }
 
 std::vector<std::string> gpu_addresses(void* backend) {
@@ -48,7 +48,7 @@ std::vector<std::string> gpu_addresses(void* backend) {
     std::array<char, 32> text{};
     const int status = address(text.data(), static_cast<int>(text.size()) - 1, device);
     if (status != 0) {
-      throw BackendError("GPU " + std::to_string(device) + " does not say where it is: CUDA error " +
+      throw BackendError("cannot read the PCI address of GPU " + std::to_string(device) + ": CUDA error " +
                          std::to_string(status));
     }
     addresses.emplace_back(text.data());
@@ -79,26 +79,28 @@ CudaFiles usual_cuda_files() {
 std::vector<std::string> load_cuda(const CudaFiles& files) {
   const auto file = files.folder / kBackend;
   if (!std::filesystem::exists(file)) {
-    throw BackendError("this LibTorch is a CPU-only build: there is no " + file.string());
+    throw BackendError("this LibTorch is a CPU-only build: " + file.string() + " does not exist");
   }
   if (open(files.driver) == nullptr) {
     const char* const why = dlerror();
-    throw BackendError(std::string("there is no NVIDIA driver: ") + (why != nullptr ? why : files.driver.c_str()));
+    throw BackendError(std::string("cannot load the NVIDIA driver: ") + (why != nullptr ? why : files.driver.c_str()));
   }
   void* const backend = open(file);
   if (backend == nullptr) {
     const char* const why = dlerror();
-    throw BackendError(file.string() + " cannot be loaded: " + (why != nullptr ? why : "no reason given") +
-                       "; are all of NVIDIA's libraries there that this LibTorch was installed with?");
+    throw BackendError("cannot load " + file.string() + ": " + (why != nullptr ? why : "no reason given") +
+                       ". Are all NVIDIA libraries of this LibTorch installed?");
   }
   auto addresses = gpu_addresses(backend);
   if (!c10::impl::hasDeviceGuardImpl(c10::DeviceType::CUDA)) {
-    throw BackendError(file.string() + " does not belong to the LibTorch in use: CUDA is still unknown to it");
+    throw BackendError(
+        file.string() +
+        " belongs to another LibTorch than the one in use, which has no CUDA device type after loading it");
   }
   if (!at::detail::getCUDAHooks().hasCUDART()) {
     throw BackendError(
-        "LibTorch was asked for a device before its CUDA backend was loaded, and remembers that there was none: call "
-        "kolo::use_cuda() before anything else of LibTorch");
+        "LibTorch was asked for a device before its CUDA backend was loaded, and remembers that it found none. Call "
+        "kolo::use_cuda() before other functions of LibTorch");
   }
   return addresses;
 }
@@ -117,8 +119,8 @@ std::string trouble_of(const std::vector<GpuClaim>& claims) {
   for (const auto& [trouble, ranks] : troubles) add(list_of(ranks) + ": " + trouble);
   for (const auto& [gpu, ranks] : users) {
     if (ranks.size() == 1) continue;
-    add(list_of(ranks) + " have one GPU, " + gpu +
-        "; start one rank a GPU, or let ranks share a GPU with KOLO_SHARED_DEVICE=on");
+    add(list_of(ranks) + " use the same GPU, " + gpu +
+        "; start one rank for each GPU, or set KOLO_SHARED_DEVICE=on for tests");
   }
   return text;
 }

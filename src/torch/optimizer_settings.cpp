@@ -136,26 +136,29 @@ std::vector<std::string> options_of(const torch::optim::OptimizerOptions& option
 void check(const DistributedOptions& options, const torch::optim::Optimizer& optimizer,
            const std::optional<c10::Device>& device) {
   if (options.op != ReduceOp::sum && options.op != ReduceOp::average) {
-    throw UsageError("gradients are reduced by sum or average, not " + std::string(name_of(options.op)));
+    throw UsageError("DistributedOptions: op is " + std::string(name_of(options.op)) + "; it must be sum or average");
   }
   if (options.passes_per_step < 1) {
-    throw UsageError("passes_per_step is " + std::to_string(options.passes_per_step) + "; it must be 1 or more");
+    throw UsageError("DistributedOptions: passes_per_step is " + std::to_string(options.passes_per_step) +
+                     "; it must be 1 or more");
   }
   if (options.compare_weights_every < 0) {
-    throw UsageError("compare_weights_every is " + std::to_string(options.compare_weights_every) +
+    throw UsageError("DistributedOptions: compare_weights_every is " + std::to_string(options.compare_weights_every) +
                      "; it must be 0 or more");
   }
   if (device.has_value() && (options.shared_gradients || options.overlap_update)) {
-    throw UsageError(
-        std::string(options.shared_gradients ? "shared_gradients is for gradients" : "overlap_update is for weights") +
-        " in the host's memory; parameters are on " + device->str());
+    throw UsageError(std::string("DistributedOptions: ") +
+                     (options.shared_gradients ? "shared_gradients" : "overlap_update") +
+                     " needs parameters in CPU memory, but parameters are on " + device->str());
   }
   if (options.overlap_update && !options.compare_weights) {
     throw UsageError(
-        "overlap_update needs compare_weights: after a step that fails ranks may have updated different weights");
+        "DistributedOptions: overlap_update needs compare_weights, because after a failed step ranks may have updated "
+        "different weights");
   }
   if (options.overlap_update && dynamic_cast<const FusedOptimizer*>(&optimizer) == nullptr) {
-    throw UsageError("overlap_update is for kolo's own optimizers: take FusedSGD or FusedAdamW");
+    throw UsageError(
+        "DistributedOptions: overlap_update works with kolo's optimizers only; use FusedSGD or FusedAdamW");
   }
 }
 

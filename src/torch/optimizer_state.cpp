@@ -28,8 +28,8 @@ std::optional<c10::Device> home_of(const torch::optim::Optimizer& optimizer) {
   for (const auto& group : optimizer.param_groups()) {
     for (const auto& parameter : group.params()) {
       if (home.has_value() && parameter.device() != *home) {
-        throw UsageError("its parameters are on " + home->str() + " and on " + parameter.device().str() +
-                         "; its state can be broadcast to one device only");
+        throw UsageError("the optimizer's parameters are on " + home->str() + " and on " + parameter.device().str() +
+                         "; optimizer state can be broadcast to one device only");
       }
       home = parameter.device();
     }
@@ -90,7 +90,8 @@ void share_failures(Context& context, const std::string& what, Act act) {
   const auto failures = gather_texts(context, "broadcast_optimizer_state: " + what, failure);
   for (std::size_t rank = 0; rank < failures.size(); ++rank) {
     if (!failures[rank].empty()) {
-      throw MismatchError("rank " + std::to_string(rank) + " could not " + what + ": " + failures[rank]);
+      throw MismatchError("broadcast_optimizer_state: rank " + std::to_string(rank) + " could not " + what + ": " +
+                          failures[rank]);
     }
   }
 }
@@ -114,7 +115,7 @@ void broadcast_optimizer_state(Context& context, torch::optim::Optimizer& optimi
   agree_on_call(context, "broadcast_optimizer_state", shape_of(optimizer) + ", root " + std::to_string(root),
                 trouble_with_root(context, root));
   std::string bytes;
-  share_failures(context, "save the root's optimizer state", [&] {
+  share_failures(context, "save its optimizer state", [&] {
     if (context.rank() == root) bytes = saved(optimizer);
   });
   std::uint64_t size = bytes.size();
@@ -123,7 +124,7 @@ void broadcast_optimizer_state(Context& context, torch::optim::Optimizer& optimi
   broadcast_bytes(context, bytes.data(), bytes.size(), root);
   std::optional<Kept> before;
   try {
-    share_failures(context, "load the optimizer state of root " + std::to_string(root), [&] {
+    share_failures(context, "load the optimizer state of rank " + std::to_string(root), [&] {
       if (context.rank() == root) return;
       before.emplace(optimizer);
       load(optimizer, bytes);

@@ -56,8 +56,8 @@ bool have_same_params(const OptimizerParamGroup& a, const OptimizerParamGroup& b
 
 [[noreturn]] void refuse(std::size_t group, const std::string& what) {
   throw UsageError("parameter group " + std::to_string(group) + ": " + what +
-                   " in the DistributedOptimizer and, to another value, in the optimizer that it wraps since the last "
-                   "step(): change one of the two");
+                   " in the DistributedOptimizer, and to another value in the wrapped optimizer, since the last "
+                   "step(). Change only one of the two");
 }
 
 // Copies to both sides, and to `last`, what one of them has changed.

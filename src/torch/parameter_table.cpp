@@ -30,7 +30,8 @@ void ParameterNames::add(const NamedTensors& tensors) {
   for (const auto& [name, tensor] : tensors) {
     const auto [known, fresh] = by_name_.try_emplace(name, weak(tensor));
     if (!fresh && !is_same(known->second, tensor)) {
-      if (!known->second.expired()) throw UsageError("the name '" + name + "' was given to two different parameters");
+      if (!known->second.expired())
+        throw UsageError("DistributedOptimizer: two parameters have the name '" + name + "'");
       by_tensor_.erase(known->second._unsafe_get_target());
       known->second = weak(tensor);
     }
@@ -78,8 +79,8 @@ std::vector<NamedParameter> trainable_parameters(const torch::optim::Optimizer& 
       }
       const std::string position = std::to_string(group) + "." + std::to_string(i);
       if (unnamed == Unnamed::refuse) {
-        throw UsageError("parameter " + position +
-                         " (group.position) of the optimizer is not among the named parameters");
+        throw UsageError("DistributedOptimizer: parameter " + position +
+                         " (group.position) of the optimizer has no name; pass the model that contains it");
       }
       result.push_back({"param_group." + position, tensors[i]});
     }
@@ -110,7 +111,7 @@ std::optional<c10::Device> device_of(const std::vector<NamedParameter>& paramete
     if (first == nullptr) {
       first = &parameter;
     } else if (parameter.tensor.device() != first->tensor.device()) {
-      throw UsageError("a rank works with one device: parameter '" + first->name + "' is on " +
+      throw UsageError("parameters of one rank must be on one device: parameter '" + first->name + "' is on " +
                        first->tensor.device().str() + ", '" + parameter.name + "' is on " +
                        parameter.tensor.device().str());
     }

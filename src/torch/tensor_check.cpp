@@ -48,19 +48,19 @@ bool may_overlap(const at::Tensor& tensor) {
 
 std::string trouble_with(const at::Tensor& tensor, Access access) {
   if (!tensor.defined()) return "is undefined";
-  if (tensor.is_nested()) return "is nested; kolo takes dense tensors";
+  if (tensor.is_nested()) return "is nested; kolo supports dense tensors only";
   if (tensor.layout() == c10::kMkldnn) return "has oneDNN's layout; use to_dense()";
-  if (tensor.layout() != c10::kStrided) return "is sparse; kolo takes dense tensors: use to_dense()";
+  if (tensor.layout() != c10::kStrided) return "is sparse; use to_dense()";
   if (tensor.is_quantized()) return "is quantized; use dequantize() or int_repr()";
-  if (tensor.is_complex()) return "is complex; make it real with view_as_real()";
+  if (tensor.is_complex()) return "is complex; use view_as_real()";
   if (!is_reducible(tensor.device())) {
-    return "is on device " + tensor.device().str() + "; kolo takes memory of the CPU and of CUDA devices";
+    return "is on device " + tensor.device().str() + "; kolo supports CPU and CUDA tensors";
   }
   if (!find_dtype(tensor.scalar_type())) {
     return std::string("has type ") + c10::toString(tensor.scalar_type()) + ", which kolo does not reduce";
   }
-  if (is_wrapper(tensor)) return "stands for another tensor (of vmap, functionalization, ...), which kolo cannot see";
-  if (lacks_memory(tensor)) return "has no memory for its elements: its storage was resized";
+  if (is_wrapper(tensor)) return "wraps another tensor (vmap, functionalization, ...), whose memory kolo cannot access";
+  if (lacks_memory(tensor)) return "has less memory than elements: its storage was resized";
   if (access == Access::read) return {};
   if (tensor._is_zerotensor()) return "is a constant zero that cannot be written; use clone()";
   if (may_overlap(tensor)) {

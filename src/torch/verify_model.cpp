@@ -45,7 +45,7 @@ std::string table_text(const NamedTensors& tensors) {
 
 std::string describe_line(const std::string& line) {
   const auto tab = line.find('\t');
-  return tab == std::string::npos ? "no further tensor" : "'" + line.substr(0, tab) + "' as " + line.substr(tab + 1);
+  return tab == std::string::npos ? "no such tensor" : "'" + line.substr(0, tab) + "' as " + line.substr(tab + 1);
 }
 
 [[noreturn]] void report_difference(const std::vector<std::string>& tables) {

@@ -36,7 +36,7 @@ TEST(LateChanges, OfAGradientAreRefused) {
         change(training.weight);
         const at::Tensor before = training.weight.detach().clone();
         const auto told = error_of<UsageError>([&] { training.optimizer.step(); });
-        EXPECT_THAT(told, HasSubstr("'weight' was changed after it had been handed over"));
+        EXPECT_THAT(told, HasSubstr("'weight' was changed after its reduction had started"));
         EXPECT_THAT(told, HasSubstr("call synchronize() first"));
         EXPECT_TRUE(training.weight.equal(before));
       });
@@ -393,9 +393,9 @@ TEST(Order, AnOptimizerThatOutlivesItsContextSaysSo) {
       context->communicator().barrier(
           std::chrono::seconds(20));  // the first that leaves would end the others' backward
       context.reset();
-      EXPECT_THAT(error_of<UsageError>([&] { training.optimizer.step(); }), HasSubstr("has been destroyed"));
+      EXPECT_THAT(error_of<UsageError>([&] { training.optimizer.step(); }), HasSubstr("its Context was destroyed"));
       training.backward();  // somebody else may train these weights by now
-      EXPECT_THAT(error_of<UsageError>([&] { training.optimizer.step(); }), HasSubstr("has been destroyed"));
+      EXPECT_THAT(error_of<UsageError>([&] { training.optimizer.step(); }), HasSubstr("its Context was destroyed"));
     });
   }
 }

@@ -30,7 +30,7 @@ TEST(GradientsOfOneRank, AreRefused) {
     }
     frozen_amid.weight.requires_grad_(false);
     EXPECT_THAT(error_of<UsageError>([&] { frozen_amid.optimizer.step(); }),
-                HasSubstr("'weight' requires no gradient and has one, which is this rank's own"));
+                HasSubstr("'weight' requires no gradient but has one, which only this rank computed"));
     Training zeroed(context);
     zeroed.weight.requires_grad_(false);
     zeroed.weight.mutable_grad() = torch::zeros({4});

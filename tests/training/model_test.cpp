@@ -60,7 +60,7 @@ TEST(Model, TheFirstDifferenceIsNamedOnEveryRank) {
         {{{"e", filled({2}, 0).to(odd(torch::kFloat32, torch::kFloat64))}}, "Double"},
         {{{"f", odd(filled({2, 3}, 0), filled({3, 2}, 0).t())}}, "strides"},
         {{{"undefined", odd(filled({1}, 0), at::Tensor())}}, "'undefined' as undefined"},
-        {odd(NamedTensors{{"g", filled({1}, 0)}}, NamedTensors{}), "no further tensor"}};
+        {odd(NamedTensors{{"g", filled({1}, 0)}}, NamedTensors{}), "no such tensor"}};
     for (const auto& [tensors, expected] : cases) {
       try {
         kolo::verify_model(context, tensors);
@@ -138,7 +138,7 @@ TEST(OptimizerState, WhatTheRootCannotSaveEveryRankHearsOf) {
       kolo::broadcast_optimizer_state(context, optimizer, 1);
       ADD_FAILURE() << "no error";
     } catch (const kolo::MismatchError& error) {
-      EXPECT_THAT(error.what(), HasSubstr("rank 1 could not save the root's optimizer state: disk of glass"));
+      EXPECT_THAT(error.what(), HasSubstr("rank 1 could not save its optimizer state: disk of glass"));
     }
   });
 }
@@ -167,7 +167,7 @@ TEST(OptimizerState, WhatOneRankCannotLoadNobodyHasLoaded) {
       kolo::broadcast_optimizer_state(context, optimizer, 0);
       ADD_FAILURE() << "no error";
     } catch (const kolo::MismatchError& error) {
-      EXPECT_THAT(error.what(), HasSubstr("rank 2 could not load the optimizer state of root 0: no such shelf"));
+      EXPECT_THAT(error.what(), HasSubstr("rank 2 could not load the optimizer state of rank 0: no such shelf"));
     }
     EXPECT_EQ(optimizer.param_groups()[0].options().get_lr(), 0.125 * (context.rank() + 1));
     const auto& kept = dynamic_cast<const torch::optim::SGDParamState&>(*optimizer.state().begin()->second);
@@ -255,7 +255,7 @@ TEST(Rounds, WhatJoinsAfterBackwardJoinsOnAllRanks) {
             optimizer.step();
             ADD_FAILURE() << "no error";
           } catch (const kolo::MismatchError& error) {
-            EXPECT_THAT(error.what(), HasSubstr("'late', which joined after the first gradient"));
+            EXPECT_THAT(error.what(), HasSubstr("'late', which was added after the first gradient"));
             EXPECT_THAT(error.what(), HasSubstr("2 parameter groups"));
           }
           EXPECT_TRUE(a.equal(before));

@@ -382,7 +382,7 @@ TEST(OddGradients, FusedSgdRefusesAWeightBeforeItUpdatesAny) {
   at::Tensor overlapping = torch::ones({1}).expand({4}).requires_grad_(true);
   at::Tensor frozen = inference({4}, 1);
   for (const auto& [second, text] : {std::pair(overlapping, "elements of parameter 1 of group 0 share memory"),
-                                     std::pair(frozen, "parameter 1 of group 0 was made in InferenceMode")}) {
+                                     std::pair(frozen, "parameter 1 of group 0 was created in InferenceMode")}) {
     kolo::FusedSGD optimizer({first, second}, torch::optim::SGDOptions(0.5));
     first.mutable_grad() = torch::ones({4});
     second.mutable_grad() = torch::ones({4});
@@ -419,7 +419,7 @@ TEST(OddImages, LazilyNegatedBytesAreNormalizedAsTheirValues) {
     const at::Tensor bytes = torch::randint(0, 256, {2, 3, 4, 4}, torch::kByte);
     const at::Tensor expected = kolo::normalize_images(context, torch::_neg_view(bytes).clone());
     EXPECT_TRUE(kolo::normalize_images(context, torch::_neg_view(bytes)).equal(expected));
-    expect_usage_error("images are dense",
+    expect_usage_error("images must be dense",
                        [&] { static_cast<void>(kolo::normalize_images(context, bytes.to_sparse())); });
   });
 }

@@ -138,18 +138,20 @@ void expect_refused(Context& context, const char* text, const at::Tensor& bytes,
 TEST(NormalizeImages, WhatIsNoBatchOfImagesIsRefusedInWords) {
   run_on_cpus(1, [](Place& place) -> Tensors {
     const at::Tensor good = pictures(3, 5, 7);
-    expect_refused(place.context, "no images", {});
-    expect_refused(place.context, "images are uint8 [n, 3, h, w], not Float [3, 3, 5, 7] on cpu", good.to(c10::kFloat));
+    expect_refused(place.context, "images is undefined", {});
+    expect_refused(place.context, "images must be uint8 [n, 3, h, w], not Float [3, 3, 5, 7] on cpu",
+                   good.to(c10::kFloat));
     expect_refused(place.context, "not Byte [3, 5, 7, 3]", good.permute({0, 2, 3, 1}));
-    expect_refused(place.context, "into Double", good, {.dtype = c10::kDouble});
-    expect_refused(place.context, "memory of the host or of a GPU", good.to(at::kMeta));
+    expect_refused(place.context, "dtype is Double", good, {.dtype = c10::kDouble});
+    expect_refused(place.context, "in CPU memory or on a GPU", good.to(at::kMeta));
     expect_refused(place.context, "2^32 pixels", at::empty({1}, c10::kByte).expand({1 << 16, 3, 1 << 8, 1 << 8}));
     expect_refused(place.context, "must be positive", good, {.deviation = {1, 0, 1}});
     expect_refused(place.context, "must be positive", good, {.deviation = {1, 1, NAN}});
-    expect_refused(place.context, "no finite number", good, {.mean = {INFINITY, 0, 0}});
-    expect_refused(place.context, "flips are uint8", good, {}, at::ones({3}, c10::kByte).to_sparse());
+    expect_refused(place.context, "must be finite", good, {.mean = {INFINITY, 0, 0}});
+    expect_refused(place.context, "flips must be uint8", good, {}, at::ones({3}, c10::kByte).to_sparse());
     expect_refused(place.context, "memory format", good, {.format = at::MemoryFormat::Preserve});
-    expect_refused(place.context, "flips are uint8 or bool, one an image", good, {}, at::ones({2}, c10::kByte));
+    expect_refused(place.context, "flips must be uint8 or bool, one for each image", good, {},
+                   at::ones({2}, c10::kByte));
     expect_refused(place.context, "not Long [3]", good, {}, at::ones({3}, c10::kLong));
     return {};
   });

@@ -45,9 +45,8 @@ TEST(LoadCuda, WhatIsMissingIsSaid) {
               AllOf(HasSubstr("CPU-only build"), HasSubstr(folder.path().string())));
   std::ofstream(folder.path() / "libtorch_cuda.so") << "no library";
   EXPECT_THAT(complaint({folder.path(), "libno-driver.so.1"}),
-              AllOf(HasSubstr("no NVIDIA driver"), HasSubstr("libno-driver.so.1")));
-  EXPECT_THAT(complaint({folder.path(), kADriver}),
-              AllOf(HasSubstr("cannot be loaded"), HasSubstr("libtorch_cuda.so")));
+              AllOf(HasSubstr("cannot load the NVIDIA driver"), HasSubstr("libno-driver.so.1")));
+  EXPECT_THAT(complaint({folder.path(), kADriver}), AllOf(HasSubstr("cannot load"), HasSubstr("libtorch_cuda.so")));
   EXPECT_THAT(complaint({test::built_file(KOLO_NO_GPU), kADriver}),
               AllOf(HasSubstr("no CUDA-capable device is detected"), HasSubstr("(100)"), HasSubstr("nvidia-smi")));
   expect_the_cpu_works();
@@ -56,7 +55,7 @@ TEST(LoadCuda, WhatIsMissingIsSaid) {
 TEST(LoadCuda, ABackendThatDoesNotRegisterItselfIsRefused) {
   if (complaint(usual_cuda_files()) == "none") GTEST_SKIP() << "the true backend is loaded, and a GPU is there";
   EXPECT_THAT(complaint({test::built_file(KOLO_TWO_GPUS), kADriver}),
-              HasSubstr("does not belong to the LibTorch in use"));
+              HasSubstr("belongs to another LibTorch than the one in use"));
 }
 
 TEST(LoadCuda, WithoutAGpuTheProgramGoesOnOnTheCpu) {
@@ -89,7 +88,7 @@ TEST(TroubleOfRanks, EqualTextsAreSaidOnce) {
 
 TEST(TroubleOfRanks, OneGpuForTwoIsFoundWhereverItComesFrom) {
   EXPECT_THAT(trouble_of({{"", "a 1"}, {"", "b 1"}, {"", "a 1"}}),
-              AllOf(HasSubstr("ranks 0, 2 have one GPU, a 1"), HasSubstr("KOLO_SHARED_DEVICE=on")));
+              AllOf(HasSubstr("ranks 0, 2 use the same GPU, a 1"), HasSubstr("KOLO_SHARED_DEVICE=on")));
   EXPECT_EQ(trouble_of({{"", ""}, {"", ""}}), "") << "sharing is allowed";
 }
 

@@ -55,7 +55,7 @@ TEST(TensorCheck, NamesWhatItRefuses) {
       {torch::zeros({2}, torch::kComplexFloat).conj(), "view_as_real"},
       {torch::empty({2}, torch::device(torch::kMeta)), "is on device meta"},
       {torch::zeros({2}).to(torch::kFloat8_e5m2), "Float8"},
-      {at::functionalization::impl::to_functional_tensor(torch::ones({2})), "stands for another tensor"},
+      {at::functionalization::impl::to_functional_tensor(torch::ones({2})), "wraps another tensor"},
   };
   for (const auto& [tensor, text] : cases) {
     EXPECT_THAT(trouble_with(tensor, Access::read), HasSubstr(text));
@@ -63,7 +63,7 @@ TEST(TensorCheck, NamesWhatItRefuses) {
   }
   const at::Tensor freed = torch::ones({4});
   freed.storage().unsafeGetStorageImpl()->set_nbytes(0);
-  EXPECT_THAT(trouble_with(freed, Access::read), HasSubstr("has no memory"));
+  EXPECT_THAT(trouble_with(freed, Access::read), HasSubstr("has less memory than elements"));
   const at::Tensor zero = at::_efficientzerotensor({3}, torch::kFloat);
   EXPECT_THAT(trouble_with(zero, Access::read), IsEmpty());
   EXPECT_THAT(trouble_with(zero, Access::write), HasSubstr("cannot be written"));
