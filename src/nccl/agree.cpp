@@ -12,6 +12,11 @@ namespace {
 
 constexpr std::size_t kFields = 7;
 
+[[noreturn]] void throw_malformed(const std::string& what) {
+  throw BackendError("NCCL: malformed setup message from a rank: " + what +
+                     ". Do all ranks run the same build of kolo?");
+}
+
 std::string hex_of(const UniqueId& id) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string text;
@@ -26,12 +31,15 @@ std::string hex_of(const UniqueId& id) {
 unsigned digit(char c) {
   if (c >= '0' && c <= '9') return static_cast<unsigned>(c - '0');
   if (c >= 'a' && c <= 'f') return static_cast<unsigned>(c - 'a') + 10;
-  throw BackendError("NCCL: what a rank says of itself cannot be read: no hexadecimal digit");
+  throw_malformed(std::string("'") + c + "' is not a hexadecimal digit");
 }
 
 UniqueId id_of(const std::string& text) {
   UniqueId id{};
-  if (text.size() != 2 * sizeof(id.bytes)) throw BackendError("NCCL: a unique id of the wrong length was received");
+  if (text.size() != 2 * sizeof(id.bytes)) {
+    throw_malformed("unique id of " + std::to_string(text.size()) + " digits, not " +
+                    std::to_string(2 * sizeof(id.bytes)));
+  }
   for (std::size_t i = 0; i < sizeof(id.bytes); ++i) {
     id.bytes[i] = static_cast<char>(digit(text[2 * i]) << 4U | digit(text[2 * i + 1]));
   }
@@ -42,7 +50,7 @@ int number(const std::string& text) {
   try {
     return std::stoi(text);
   } catch (const std::exception&) {
-    throw BackendError("NCCL: what a rank says of itself cannot be read: '" + text + "' is no number");
+    throw_malformed("'" + text + "' is not a number");
   }
 }
 
@@ -52,21 +60,21 @@ void check_devices(const std::vector<RankFacts>& ranks) {
   const std::string text = base::troubles_of(ranks);
   if (!text.empty()) {
     throw UsageError("NCCL needs a device on every rank: " + text +
-                     ". Run on hosts that have one for each rank, or without devices on all ranks");
+                     ". Use hosts with a device for each rank, or no devices on any rank");
   }
 }
 
 void check_equal(const std::vector<RankFacts>& ranks) {
   for (std::size_t r = 1; r < ranks.size(); ++r) {
     if (ranks[r].version != ranks[0].version) {
-      throw MismatchError("NCCL's versions differ: " + named(0, ranks[0]) + " has " + version_text(ranks[0].version) +
-                          ", " + named(r, ranks[r]) + " has " + version_text(ranks[r].version) +
-                          ". Let all hosts load the same one");
+      throw MismatchError("ranks have different versions of NCCL: " + named(0, ranks[0]) + " has " +
+                          version_text(ranks[0].version) + ", " + named(r, ranks[r]) + " has " +
+                          version_text(ranks[r].version) + ". Install the same version on all hosts");
     }
     if (ranks[r].options != ranks[0].options) {
-      throw MismatchError("settings of NCCL differ: " + named(0, ranks[0]) + " has " + ranks[0].options + ", " +
-                          named(r, ranks[r]) + " has " + ranks[r].options +
-                          ". Set NCCL_ALGO, KOLO_NCCL_MAX_CTAS and KOLO_NCCL_REGISTRATION alike on all ranks");
+      throw MismatchError("ranks have different settings of NCCL: " + named(0, ranks[0]) + " has " + ranks[0].options +
+                          ", " + named(r, ranks[r]) + " has " + ranks[r].options +
+                          ". Set NCCL_ALGO, KOLO_NCCL_MAX_CTAS and KOLO_NCCL_REGISTRATION equally on all ranks");
     }
   }
 }
@@ -84,7 +92,7 @@ std::string encode(const RankFacts& facts) {
 
 RankFacts decode(const std::string& text) {
   const auto fields = base::split_fields(text);
-  if (fields.size() != kFields) throw BackendError("NCCL: what a rank says of itself cannot be read: '" + text + "'");
+  if (fields.size() != kFields) throw_malformed("'" + text + "'");
   RankFacts facts;
   facts.trouble = fields[0];
   facts.host = fields[1];

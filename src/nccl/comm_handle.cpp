@@ -71,7 +71,7 @@ CommHandle::CommHandle(const CommParts& parts) : parts_(parts) {
   const base::Deadline deadline(parts.timeout);
   const Result result = api().init(&comm_, parts.size, parts.id, parts.rank, &config);
   if (result != Result::success && result != Result::in_progress) fail(result, "ncclCommInitRankConfig");
-  settle("making a communicator of " + std::to_string(parts.size) + " ranks", deadline);
+  settle("creating a communicator of " + std::to_string(parts.size) + " ranks", deadline);
 }
 
 void CommHandle::end(const std::function<bool()>& quiet) noexcept {
@@ -90,8 +90,8 @@ void CommHandle::end(const std::function<bool()>& quiet) noexcept {
   if (in_order->load()) return;
   // The device passes what is aborted as if it had been carried out: whoever asks for it has to hear of the abort.
   failure_ =
-      std::make_exception_ptr(BackendError("NCCL: the communicator was ended while operations were in flight, on "
-                                           "this rank or another; it was aborted"));
+      std::make_exception_ptr(BackendError("NCCL: the communicator was destroyed while operations were in flight on "
+                                           "this rank or another rank; they were aborted"));
   give_up();
 }
 
@@ -142,7 +142,7 @@ void CommHandle::settle(std::string_view what, const base::Deadline& deadline) {
 // The group is left before anything else: an abort inside of it would only be queued.
 void CommHandle::issue(std::string_view what, const Calls& calls) {
   if (failed()) std::rethrow_exception(failure_);
-  if (comm_ == nullptr) throw UsageError("NCCL, " + std::string(what) + ": the communicator has been ended");
+  if (comm_ == nullptr) throw UsageError("NCCL, " + std::string(what) + ": the communicator was destroyed");
   const base::Deadline deadline(parts_.timeout);
   check(api().group_start(), "ncclGroupStart");
   Result result = Result::success;
@@ -191,7 +191,7 @@ void CommHandle::deregister_buffer(const void* memory) noexcept {
 void CommHandle::time_out(std::string_view what) {
   fail(std::make_exception_ptr(TimeoutError(
       {}, "NCCL, " + std::string(what) + ": not complete after " + std::to_string(parts_.timeout.count()) + " ms on " +
-              who() + "; NCCL does not say for which rank it waits. The communicator was aborted")));
+              who() + "; NCCL does not report the missing rank. The communicator was aborted")));
 }
 
 void CommHandle::fail(Result result, std::string_view call) {

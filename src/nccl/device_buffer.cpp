@@ -11,7 +11,7 @@ NcclBuffer::NcclBuffer(std::shared_ptr<GroupState> group, std::size_t bytes) : g
   const NcclApi& api = group_->handle.api();
   if (api.allocate == nullptr || api.release == nullptr || api.register_buffer == nullptr ||
       api.deregister_buffer == nullptr) {
-    throw BackendError("this NCCL allocates no memory: that is new in 2.19");
+    throw BackendError("this NCCL has no ncclMemAlloc, which needs NCCL 2.19 or newer");
   }
   const cuda::DeviceGuard guard(*group_->runtime, group_->device);
   void* memory = nullptr;

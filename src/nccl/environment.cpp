@@ -29,7 +29,7 @@ Environment nccl_environment() { return base::get_environment_with_prefix("NCCL_
 std::string blocking_trouble(const Environment& environment) {
   const std::string blocking = value_of(environment, "NCCL_COMM_BLOCKING");
   if (blocking.empty() || blocking == "0") return {};
-  return "NCCL_COMM_BLOCKING=" + blocking + " is set, with which NCCL waits for its peers without a deadline; unset it";
+  return "NCCL_COMM_BLOCKING=" + blocking + " makes NCCL wait for peers without a timeout; unset it";
 }
 
 Environment prepare_environment(const EnvironmentNeeds& needs) {

@@ -74,7 +74,7 @@ std::string version_text(int version) {
 
 Library::Library(const NcclApi& api, std::string path, std::shared_ptr<void> handle)
     : api_(api), path_(std::move(path)), handle_(std::move(handle)) {
-  if (api_.version == nullptr) throw BackendError(path_ + " is no NCCL: it has no ncclGetVersion");
+  if (api_.version == nullptr) throw BackendError(path_ + " is not NCCL: ncclGetVersion is missing");
   const Result result = api_.version(&version_);
   if (result != Result::success) throw BackendError(path_ + ": ncclGetVersion failed");
   if (version_ < kOldestVersion) {
@@ -117,8 +117,8 @@ LibraryPtr load_library_from(const std::vector<std::string>& candidates) {
     return std::make_shared<const Library>(api, path, handle);
   }
   throw BackendError(
-      "no NCCL in this process and none that the loader finds; install it (pip: nvidia-nccl-cu13, or your "
-      "distribution's libnccl2) or put its folder into LD_LIBRARY_PATH. Looked for:" +
+      "cannot load NCCL; install it (pip: nvidia-nccl-cu13, or your distribution's libnccl2) or add its folder to "
+      "LD_LIBRARY_PATH. Tried:" +
       trouble);
 }
 

@@ -75,7 +75,8 @@ void warn_of_sockets(const std::vector<RankFacts>& ranks, const NcclParts& parts
   const auto unused = unused_network(find_network(parts.system_root / kFastDevices), environment, open);
   if (unused.has_value()) hosts[*unused].insert(parts.host);
   for (const auto& [trouble, of] : hosts) {
-    parts.log.warn(base::join(of, ", ") + (of.size() == 1 ? " has " : " have ") + trouble);
+    parts.log.warn((of.size() == 1 ? "host " : "hosts ") + base::join(of, ", ") +
+                   (of.size() == 1 ? " has " : " have ") + trouble);
   }
 }
 
@@ -85,7 +86,7 @@ std::unique_ptr<Communicator> make_nccl(const NcclParts& parts) {
   const Environment environment = prepare_environment({parts.shared_device, parts.world_rank.value_or(parts.rank)});
   const std::vector<RankFacts> ranks = agree(parts.exchange, facts_of(parts, environment));
   if (ranks.size() != static_cast<std::size_t>(parts.size)) {
-    throw UsageError("NCCL: " + std::to_string(ranks.size()) + " ranks have spoken in a group of " +
+    throw UsageError("NCCL: setup data from " + std::to_string(ranks.size()) + " ranks in a group of " +
                      std::to_string(parts.size));
   }
   const cuda::DeviceGuard guard(*parts.runtime, parts.device);

@@ -27,10 +27,10 @@ bool NcclCommunicator::all_agree(bool mine, std::chrono::milliseconds timeout) {
   options.op = ReduceOp::min;
   options.stream = stream;
   *scratch_.on_host() = static_cast<std::byte>(mine);
-  (void)enqueue(stream, "the question to all ranks",
+  (void)enqueue(stream, "allocate: copy of the vote to the device",
                 [&] { cuda::copy(*group_->runtime, options.data, scratch_.on_host(), 1, stream); });
   (void)start(options);
-  const auto copied = enqueue(stream, "the answers of all ranks",
+  const auto copied = enqueue(stream, "allocate: copy of the votes to the CPU",
                               [&] { cuda::copy(*group_->runtime, scratch_.on_host(), options.data, 1, stream); });
   finish(*copied, timeout);
   return *scratch_.on_host() != std::byte{0};
@@ -54,12 +54,12 @@ std::vector<std::unique_ptr<RegisteredBuffer>> NcclCommunicator::allocate(std::s
     if (!all_agree(buffers.has_value(), timeout)) {
       throw cuda::NoDeviceMemory(
           "allocate: " + std::to_string(std::accumulate(sizes.begin(), sizes.end(), std::size_t{0})) +
-          " bytes cannot be had on the devices of all ranks" +
-          (buffers.has_value() ? "; this rank has them" : "; this rank has not"));
+          " bytes are not available on the devices of all ranks" +
+          (buffers.has_value() ? "; this rank has them" : "; this rank lacks them"));
     }
   }
   try {
-    const auto zeroed = enqueue(scratch_.stream(), "zeros for new buffers", [&] {
+    const auto zeroed = enqueue(scratch_.stream(), "allocate: clearing of new buffers", [&] {
       for (const auto& buffer : *buffers) {
         const std::span<std::byte> memory = buffer->data();
         if (!memory.empty()) cuda::fill_zero(*group_->runtime, memory.data(), memory.size(), scratch_.stream());

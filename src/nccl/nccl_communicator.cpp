@@ -32,8 +32,8 @@ cuda::StreamHandle handle_of(Stream stream) { return stream.handle; }
 void check_algorithm(Algorithm asked) {
   if (asked == Algorithm::automatic) return;
   throw UsageError(
-      "allreduce: NCCL takes no algorithm for a single call; set NCCL_ALGO=allreduce:ring or allreduce:tree before the "
-      "communicator is made (before NCCL 2.24: NCCL_ALGO=ring or tree)");
+      "allreduce: NCCL has no algorithm option for one call; set NCCL_ALGO=allreduce:ring or allreduce:tree before the "
+      "communicator is created (before NCCL 2.24: NCCL_ALGO=ring or tree)");
 }
 
 // NCCL's own needs parts of one size: others go as one broadcast from every rank.
@@ -93,7 +93,7 @@ NcclCommunicator::~NcclCommunicator() {
 void NcclCommunicator::abort() noexcept {
   if (handle().failed()) return;
   try {
-    handle().fail(std::make_exception_ptr(BackendError("aborted, because the group of ranks has ended")));
+    handle().fail(std::make_exception_ptr(BackendError("NCCL: aborted, because the group has ended")));
   } catch (const std::exception&) {  // for those who call later
   }
 }
@@ -101,20 +101,20 @@ void NcclCommunicator::abort() noexcept {
 void NcclCommunicator::check_stream(std::string_view call, Stream stream) const {
   if (stream.on_host()) {
     throw UsageError(std::string(call) +
-                     ": memory of the host was passed to a communicator over NCCL; set `stream` for memory of device " +
-                     std::to_string(group_->device) + ", or use a communicator for the host");
+                     ": a communicator over NCCL got CPU memory; set `stream` for memory of device " +
+                     std::to_string(group_->device) + ", or use a communicator for CPU memory");
   }
   if (stream.device != group_->device) {
-    throw UsageError(std::string(call) + ": the stream is of device " + std::to_string(stream.device) +
-                     ", the communicator of device " + std::to_string(group_->device));
+    throw UsageError(std::string(call) + ": the stream belongs to device " + std::to_string(stream.device) +
+                     ", the communicator to device " + std::to_string(group_->device));
   }
 }
 
 void NcclCommunicator::check_scale(std::string_view call, double factor) const {
   if (factor == 1.0 || kernels_ != nullptr) return;
   throw UsageError(std::string(call) +
-                   ": this kolo has no device code, so it cannot scale or average on a device; use sum, or a build "
-                   "with KOLO_WITH_CUDA=ON");
+                   ": this build of kolo has no device code, so it cannot scale or average on a device; use sum, or "
+                   "build kolo with KOLO_WITH_CUDA=ON");
 }
 
 void NcclCommunicator::scale(const kernels::ScaleRun& run, Stream stream) const {
@@ -142,7 +142,7 @@ std::unique_ptr<Operation> NcclCommunicator::start(const AllreduceOptions& optio
   comm::validate(options, comm::Memory::device);
   check_stream("allreduce", options.stream);
   if (!options.flags.words.empty()) {
-    throw UsageError("allreduce: flags are words of the host's memory and cannot go with memory of a device");
+    throw UsageError("allreduce: flag words are in CPU memory and cannot travel with device memory");
   }
   const Reduction reduction = reduction_of("allreduce", options.dtype, options.op);
   check_algorithm(options.algorithm);
@@ -215,8 +215,8 @@ std::unique_ptr<Operation> NcclCommunicator::start_barrier() {
 Choice NcclCommunicator::explain(const AllreduceOptions& options) const {
   check_algorithm(options.algorithm);
   return {Algorithm::automatic,
-          "NCCL chooses: by NCCL_ALGO, if that was set when the communicator was made, else by its own model of the "
-          "links that it found"};
+          "NCCL chooses: by NCCL_ALGO if it was set when the communicator was created, otherwise by NCCL's model of "
+          "the links"};
 }
 
 void NcclCommunicator::wait_for_activity(std::chrono::microseconds at_most) {

@@ -50,9 +50,9 @@ std::string obstacle(const FastNetwork& network, const Environment& environment)
   if (!disabled.empty() && disabled != "0") return "NCCL_IB_DISABLE=" + disabled + " is set; unset it";
   const std::string net = value_of(environment, "NCCL_NET");
   if (equal_in_any_case(net, "Socket")) return "NCCL_NET=" + net + " is set; unset it";
-  if (!network.verbs) return "libibverbs.so.1 cannot be loaded; install it (rdma-core, libibverbs1)";
+  if (!network.verbs) return "cannot load libibverbs.so.1; install it (rdma-core, libibverbs1)";
   if (usable(network, environment).empty()) {
-    return "NCCL_IB_HCA=" + value_of(environment, "NCCL_IB_HCA") + " selects none of them; unset it";
+    return "NCCL_IB_HCA=" + value_of(environment, "NCCL_IB_HCA") + " selects none of its devices; unset it";
   }
   return {};
 }
@@ -65,7 +65,7 @@ std::optional<std::string> network_trouble(const FastNetwork& network, const Env
   const std::string why = obstacle(network, environment);
   if (why.empty()) return std::nullopt;
   return "InfiniBand (" + base::join(active, ", ") +
-         "), but NCCL will talk to other hosts over sockets, several times slower: " + why;
+         "), but NCCL will use sockets to other hosts, several times slower: " + why;
 }
 
 std::optional<std::string> unused_network(const FastNetwork& network, const Environment& environment, int open) {
@@ -75,8 +75,8 @@ std::optional<std::string> unused_network(const FastNetwork& network, const Envi
   const bool own = (plugin.empty() || plugin == "none") && (net.empty() || equal_in_any_case(net, "IB"));
   if (names.empty() || !own || open != 0 || !obstacle(network, environment).empty()) return std::nullopt;
   return "InfiniBand (" + base::join(names, ", ") +
-         "), but NCCL has opened none of it and talks to other hosts over sockets, several times slower. Look whether "
-         "/dev/infiniband is there (in a container it has to be passed on); NCCL_DEBUG=INFO makes NCCL say more";
+         "), but NCCL has opened none of it and uses sockets to other hosts, several times slower. Check that "
+         "/dev/infiniband exists (pass it into containers); NCCL_DEBUG=INFO logs more";
 }
 
 std::string network_text(const FastNetwork& network, const Environment& environment) {

@@ -14,7 +14,7 @@ constexpr const char* kText = "this kolo was built without NCCL (KOLO_WITH_NCCL=
 LibraryPtr load_library() { throw BackendError(kText); }
 
 std::unique_ptr<Communicator> make_nccl(const NcclParts& /*parts*/) {
-  throw UsageError(std::string(kText) + ": build it with KOLO_WITH_NCCL=AUTO, or use a communicator for the host");
+  throw UsageError(std::string(kText) + "; build it with KOLO_WITH_NCCL=AUTO, or use a communicator for CPU memory");
 }
 
 std::string describe(const Library& /*library*/, bool /*several_hosts*/) { return kText; }

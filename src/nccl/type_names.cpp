@@ -29,8 +29,8 @@ Type type_of(std::string_view call, DType dtype) {
     case DType::i16:
       break;
   }
-  throw UsageError(std::string(call) + ": NCCL has no " + std::string(name_of(dtype)) +
-                   "; use i32 on the device, or memory of the host");
+  throw UsageError(std::string(call) + ": NCCL does not support " + std::string(name_of(dtype)) +
+                   "; use i32 on the device, or CPU memory");
 }
 
 // Booleans are bytes of 0 and 1: the greater of two is OR, the lesser AND.
@@ -55,9 +55,9 @@ Reduction reduction_of(std::string_view call, DType dtype, ReduceOp op) {
   }
   const bool floating = type == Type::f32 || type == Type::f64 || type == Type::f16 || type == Type::bf16;
   if (!floating) {
-    throw UsageError(std::string(call) + ": no average of " + std::string(name_of(dtype)) +
-                     " on a device, where its sum would wrap at " + std::string(name_of(dtype)) +
-                     "; use sum and divide, a floating-point type, or memory of the host");
+    throw UsageError(std::string(call) + ": cannot average " + std::string(name_of(dtype)) +
+                     " on a device, because its sum would wrap at " + std::string(name_of(dtype)) +
+                     "; use sum and divide, a floating-point type, or CPU memory");
   }
   return {type, Op::sum, true};
 }

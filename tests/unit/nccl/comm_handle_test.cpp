@@ -126,7 +126,7 @@ TEST(CommHandle, WhatIsInFlightAtTheEndHasFailed) {
     try {
       EXPECT_FALSE(waiting->advance());
     } catch (const BackendError& error) {
-      EXPECT_THAT(error.what(), HasSubstr("ended while operations were in flight"));
+      EXPECT_THAT(error.what(), HasSubstr("destroyed while operations were in flight"));
     }
     EXPECT_THROW((void)waiting->advance(), BackendError);
     EXPECT_EQ(end.values()[3], 3.0F) << "the sum was never made";

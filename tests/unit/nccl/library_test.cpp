@@ -43,7 +43,7 @@ TEST(Library, NamesTheMissingCall) {
   api.reduce_scatter = nullptr;
   EXPECT_EQ(error_of([&] { Library library(api, "x.so"); }), "x.so, NCCL 2.28.9, has no ncclReduceScatter");
   api.version = nullptr;
-  EXPECT_EQ(error_of([&] { Library library(api, "x.so"); }), "x.so is no NCCL: it has no ncclGetVersion");
+  EXPECT_EQ(error_of([&] { Library library(api, "x.so"); }), "x.so is not NCCL: ncclGetVersion is missing");
   api = nccl.api();
   api.allocate = nullptr;  // newer than the oldest that is taken
   EXPECT_NO_THROW(Library(api, "x.so"));
@@ -60,7 +60,7 @@ TEST(Library, LooksBesideTorch) {
 TEST(Library, SaysWhereItLooked) {
   const std::string text = error_of([] { (void)load_library_from({"libm.so.6", "/nowhere/libnccl.so.2"}); });
   // The first is in this process, and is no NCCL.
-  EXPECT_NE(text.find("libm.so.6 is no NCCL"), std::string::npos) << text;
+  EXPECT_NE(text.find("libm.so.6 is not NCCL"), std::string::npos) << text;
   const std::string nothing = error_of([] { (void)load_library_from({"libnone.so.1", "/nowhere/libnccl.so.2"}); });
   EXPECT_NE(nothing.find("install it"), std::string::npos) << nothing;
   EXPECT_NE(nothing.find("libnone.so.1: not loaded by this process"), std::string::npos) << nothing;

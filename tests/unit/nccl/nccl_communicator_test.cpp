@@ -222,21 +222,29 @@ TEST(NcclCommunicator, RefusesWhatItCannotDo) {
     expect_refused([&] { (void)comm.start(options); }, word);
   };
   refused("i32", [](AllreduceOptions& options) { options.dtype = DType::i16; });
-  refused("average of i32", [](AllreduceOptions& options) {
+  refused("cannot average i32", [](AllreduceOptions& options) {
     options.dtype = DType::i32;
     options.op = ReduceOp::average;
   });
-  refused("memory of the host", [](AllreduceOptions& options) { options.stream = {}; });
+  refused("CPU memory", [](AllreduceOptions& options) { options.stream = {}; });
   refused("device 7", [](AllreduceOptions& options) { options.stream.device = 7; });
   for (const Algorithm algorithm : {Algorithm::ring, Algorithm::tree, Algorithm::recursive_doubling}) {
     refused("set NCCL_ALGO=allreduce:ring", [&](AllreduceOptions& options) { options.algorithm = algorithm; });
   }
   std::vector<std::uint64_t> words(1);
-  refused("flags", [&](AllreduceOptions& options) { options.flags.words = words; });
+  refused("flag words", [&](AllreduceOptions& options) { options.flags.words = words; });
   const std::vector<std::size_t> counts{1};
-  expect_refused([&] { (void)comm.start(BroadcastOptions{end.memory.data(), 4, 0}); }, "memory of the host");
-  expect_refused([&] { (void)comm.start(AllgatherOptions{end.memory.data(), counts, end.memory.data()}); }, "host");
-  expect_refused([&] { (void)comm.start(ReduceScatterOptions{end.memory.data(), counts, end.memory.data()}); }, "host");
+  expect_refused([&] { (void)comm.start(BroadcastOptions{end.memory.data(), 4, 0}); }, "CPU memory");
+  expect_refused(
+      [&] {
+        (void)comm.start(AllgatherOptions{end.memory.data(), counts, end.memory.data()});
+      },
+      "CPU memory");
+  expect_refused(
+      [&] {
+        (void)comm.start(ReduceScatterOptions{end.memory.data(), counts, end.memory.data()});
+      },
+      "CPU memory");
   EXPECT_EQ(ranks.nccl.calls("all_reduce"), 0);
 }
 

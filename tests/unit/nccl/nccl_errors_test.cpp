@@ -42,7 +42,7 @@ TEST(NcclErrors, LateRankIsATimeout) {
   parts.size = 2;
   parts.timeout = 50ms;
   const std::string text = text_of<TimeoutError>([&] { nccl::CommHandle handle(parts); });
-  EXPECT_NE(text.find("making a communicator of 2 ranks: not complete after 50 ms on rank 0"), std::string::npos)
+  EXPECT_NE(text.find("creating a communicator of 2 ranks: not complete after 50 ms on rank 0"), std::string::npos)
       << text;
   EXPECT_EQ(ranks.nccl.aborted_communicators(), 1);
   run_ranks(2, [&](int rank) { expect_a_group_that_works(ranks, rank); });
