@@ -13,8 +13,8 @@ KernelHandle KernelImage::find(std::string_view name) {
   const std::lock_guard held(lock_);
   if (const auto found = kernels_.find(name); found != kernels_.end()) return found->second;
   if (image_ == nullptr) {
-    throw UsageError("this kolo was built without device code: kernel " + std::string(name) +
-                     " cannot run on a GPU. Build it where a CUDA compiler is found");
+    throw UsageError("this build of kolo has no device code: kernel " + std::string(name) +
+                     " cannot run on a GPU. Build kolo with a CUDA compiler (KOLO_WITH_CUDA=ON)");
   }
   const RuntimeApi& api = runtime_->api();
   if (library_ == nullptr) {

@@ -39,7 +39,7 @@ RuntimePtr make_runtime(const Library& library) {
   find(library, "cudaRuntimeGetVersion", api.runtime_version);
   int version = 0;
   if (api.runtime_version == nullptr || api.runtime_version(&version) != kSuccess) {
-    throw BackendError(path + " does not say which version of the CUDA runtime it is");
+    throw BackendError("cannot read the version of the CUDA runtime " + path);
   }
   if (version < kOldest) {
     throw BackendError(path + " is CUDA runtime " + version_text(version) + "; kolo needs " + version_text(kOldest) +
@@ -110,8 +110,9 @@ RuntimePtr load_runtime(const RuntimeSearch& search) {
   for (const auto& name : search.names) {
     if (auto runtime = try_file(name)) return runtime;
   }
-  throw BackendError("no CUDA runtime that kolo can use: looked for " + tried + " among what is loaded" + places +
-                     ", and where the system looks" + refused);
+  throw BackendError("cannot load the CUDA runtime; tried " + tried + " among loaded libraries" + places +
+                     ", and in the system's library path" + refused +
+                     ". Set LD_LIBRARY_PATH or install nvidia-cuda-runtime");
 }
 
 RuntimePtr load_runtime() { return load_runtime(usual_search()); }

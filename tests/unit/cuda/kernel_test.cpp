@@ -92,7 +92,7 @@ TEST_F(Kernels, ABuildWithoutDeviceCodeSaysSo) {
     image.launch({.kernel = "set"}, SetArguments{}, {nullptr, 0});
     ADD_FAILURE() << "there is nothing to launch";
   } catch (const UsageError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("this kolo was built without device code"));
+    EXPECT_THAT(error.what(), HasSubstr("this build of kolo has no device code"));
     EXPECT_THAT(error.what(), HasSubstr("set"));
   }
   EXPECT_EQ(device_.calls("load_library"), 0);

@@ -8,6 +8,7 @@
 namespace kolo::cuda {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 std::string text_of(const RuntimeSearch& search) {
@@ -21,8 +22,8 @@ std::string text_of(const RuntimeSearch& search) {
 
 TEST(LoadRuntime, SaysWhereItHasLooked) {
   EXPECT_EQ(text_of({{"libkolo_no_such.so.1", "libkolo_no_such.so.2"}, {"/nowhere"}}),
-            "no CUDA runtime that kolo can use: looked for libkolo_no_such.so.1, libkolo_no_such.so.2 among what is "
-            "loaded, in /nowhere, and where the system looks");
+            "cannot load the CUDA runtime; tried libkolo_no_such.so.1, libkolo_no_such.so.2 among loaded libraries, in "
+            "/nowhere, and in the system's library path. Set LD_LIBRARY_PATH or install nvidia-cuda-runtime");
 }
 
 TEST(LoadRuntime, SaysWhatIsWrongWithWhatItHasFound) {
@@ -34,7 +35,7 @@ TEST(LoadRuntime, SaysWhatIsWrongWithWhatItHasFound) {
                               ": the CUDA runtime has no cudaDriverGetVersion"));
   // A library that is no CUDA runtime at all.
   EXPECT_THAT(text_of({{"libm.so.6"}, {}}),
-              HasSubstr("libm.so.6 does not say which version of the CUDA runtime it is"));
+              AllOf(HasSubstr("cannot read the version of the CUDA runtime "), HasSubstr("libm.so.6")));
 }
 
 TEST(LoadRuntime, TakesWhatIsThereWithOrWithoutADevice) {
