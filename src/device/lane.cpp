@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <exception>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -56,8 +57,10 @@ std::unique_ptr<RegisteredBuffer> Lane::allocate(std::size_t bytes, std::chrono:
 void Lane::wait_for_collectives(std::chrono::milliseconds timeout) {
   const base::Deadline deadline(timeout);
   for (watch(); !in_flight_.empty(); watch()) {
-    if (deadline.passed())
-      throw TimeoutError({}, "the device has not ended its collectives, behind which memory is had");
+    if (deadline.passed()) {
+      throw TimeoutError({}, "allocation of device memory: collectives on this rank's device are not complete after " +
+                                 std::to_string(timeout.count()) + " ms");
+    }
     communicator().wait_for_activity(std::chrono::microseconds(100));
   }
 }

@@ -37,7 +37,7 @@ class SoloCommunicator final : public Communicator {
 
   [[nodiscard]] std::unique_ptr<Operation> start(const AllreduceOptions& options) override {
     if (options.prescale != 1.0 || options.postscale != 1.0) {
-      throw UsageError("allreduce on a device, in a world of one: it cannot be scaled");
+      throw UsageError("allreduce on a device in a world of one rank: prescale and postscale must be 1");
     }
     return std::make_unique<Nothing>();
   }
@@ -76,7 +76,7 @@ class SoloCommunicator final : public Communicator {
   void wait_until_clear(std::chrono::milliseconds timeout) {
     const base::Deadline deadline(timeout);
     while (!clearing_.idle()) {
-      if (deadline.passed()) throw TimeoutError({}, "allocate: the device has not cleared new memory in time");
+      if (deadline.passed()) throw TimeoutError({}, "allocate: timeout: the device has not cleared new memory");
       wait_for_activity(std::chrono::microseconds(10));
     }
   }

@@ -94,7 +94,9 @@ void DeviceStepLauncher::fit(Table& table, const StepBatch& batch, std::size_t c
 }
 
 void DeviceStepLauncher::require_engine() const {
-  if (lifetime_.is_over()) throw UsageError("the Context whose kernels this optimizer uses has been destroyed");
+  if (lifetime_.is_over())
+    throw UsageError(
+        "step(): the Context of this optimizer was destroyed; keep the Context alive as long as the optimizer");
 }
 
 kernels::UpdateLaunch DeviceStepLauncher::prepare(const StepBatch& batch, std::size_t columns, Stream stream) {
