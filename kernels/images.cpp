@@ -13,12 +13,13 @@ namespace {
 void check(const ImageBatch& batch) {
   constexpr std::size_t kMost = 0xffffffff;
   if (batch.dtype != DType::f32 && batch.dtype != DType::f16 && batch.dtype != DType::bf16) {
-    throw UsageError("normalize_images: into " + std::string(name_of(batch.dtype)) + "; it makes f32, f16 and bf16");
+    throw UsageError("normalize_images: dtype is " + std::string(name_of(batch.dtype)) +
+                     "; it must be f32, f16 or bf16");
   }
   std::size_t pixels = 1;
   for (const std::size_t factor : {batch.images, batch.height, batch.width}) {
     if (factor == 0) return;
-    if (factor > kMost / pixels) throw UsageError("normalize_images: more than 2^32 pixels in a batch");
+    if (factor > kMost / pixels) throw UsageError("normalize_images: a batch must have fewer than 2^32 pixels");
     pixels *= factor;
   }
 }

@@ -11,8 +11,8 @@ namespace {
 void check(const Transfer& transfer) {
   const bool floats = is_floating(transfer.tensor_type) && is_floating(transfer.bucket_type);
   if (transfer.tensor_type != transfer.bucket_type && !floats) {
-    throw UsageError("pack: " + std::string(name_of(transfer.tensor_type)) + " and " +
-                     std::string(name_of(transfer.bucket_type)) + " are not cast into each other");
+    throw UsageError("pack: cannot cast between " + std::string(name_of(transfer.tensor_type)) + " and " +
+                     std::string(name_of(transfer.bucket_type)));
   }
   if (transfer.scale != 1.0 && !floats) {
     throw UsageError("pack: " + std::string(name_of(transfer.tensor_type)) + " cannot be scaled");

@@ -9,7 +9,7 @@ void check(const ReduceArguments& arguments) {
   if (arguments.inputs.empty()) throw UsageError("reduce: no inputs");
   if (arguments.divisor < 1) throw UsageError("reduce: divisor " + std::to_string(arguments.divisor) + " is below 1");
   if (arguments.op != ReduceOp::average && arguments.divisor != 1) {
-    throw UsageError("reduce: a divisor belongs to average, not to " + std::string(name_of(arguments.op)));
+    throw UsageError("reduce: only average has a divisor, not " + std::string(name_of(arguments.op)));
   }
   if (!is_floating(arguments.dtype) && (arguments.prescale != 1.0 || arguments.postscale != 1.0)) {
     throw UsageError("reduce: " + std::string(name_of(arguments.dtype)) + " cannot be scaled");

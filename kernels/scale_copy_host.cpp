@@ -7,7 +7,7 @@ namespace kolo::kernels {
 void scale_copy(const void* in, DType in_type, void* out, DType out_type, std::size_t count, double scale,
                 bool streaming) {
   if (in_type != out_type && !(is_floating(in_type) && is_floating(out_type))) {
-    throw UsageError("scale_copy: " + std::string(name_of(in_type)) + " is not cast into " +
+    throw UsageError("scale_copy: cannot cast " + std::string(name_of(in_type)) + " to " +
                      std::string(name_of(out_type)));
   }
   if (scale != 1.0 && !is_floating(in_type)) {

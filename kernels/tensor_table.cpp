@@ -56,8 +56,8 @@ TableView TensorTable::with(std::span<void* const> addresses, Stream stream) {
                      std::to_string(tensors()) + " tensors in " + std::to_string(columns_) + " columns");
   }
   if (stream.device != device_) {
-    throw UsageError("tensor table: it lies on device " + std::to_string(device_) + ", the stream is of device " +
-                     std::to_string(stream.device));
+    throw UsageError("tensor table: the table is on device " + std::to_string(device_) +
+                     ", the stream belongs to device " + std::to_string(stream.device));
   }
   const bool known = uploaded_ && !captured_ && std::equal(addresses.begin(), addresses.end(), last_.begin());
   if (blocks_ != 0 && !(known && !cuda::is_captured(*runtime_, stream))) upload(addresses, stream);
@@ -108,7 +108,8 @@ TensorTable::Staging& TensorTable::free_staging(std::size_t bytes) {
 TensorTable::Staging& TensorTable::staging_of_graph() {
   if (spare_.empty()) {
     throw UsageError(
-        "tensor table: captured twice without a run in between, which would get the second graph its memory");
+        "tensor table: second capture into a CUDA graph without an uncaptured step in between. Run one step, which "
+        "allocates memory for the second graph");
   }
   of_graphs_.push_back(std::move(spare_.back()));
   spare_.pop_back();

@@ -19,7 +19,7 @@ void try_out(const cuda::RuntimePtr& runtime, cuda::KernelImage& image, int devi
     end.record(stream);
     for (const base::Deadline deadline(timeout); !end.passed();) {
       if (deadline.passed()) {
-        throw BackendError("a kernel has not ended after " + std::to_string(timeout.count()) + " ms");
+        throw BackendError("a test kernel is not complete after " + std::to_string(timeout.count()) + " ms");
       }
       std::this_thread::sleep_for(std::chrono::microseconds(100));
     }

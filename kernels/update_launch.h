@@ -27,7 +27,7 @@ struct UpdateLaunch {
 inline void check_update(std::string_view what, std::size_t columns, const UpdateLaunch& launch) {
   if (launch.table.columns() != columns) {
     throw UsageError(std::string(what) + ": the table has " + std::to_string(launch.table.columns()) +
-                     " columns, these terms take " + std::to_string(columns));
+                     " columns, this optimizer needs " + std::to_string(columns));
   }
   for (const void* address : launch.addresses) {
     if (reinterpret_cast<std::uintptr_t>(address) % sizeof(float) != 0) {
@@ -38,7 +38,7 @@ inline void check_update(std::string_view what, std::size_t columns, const Updat
   for (std::size_t i = 0; tensors != 0 && i < launch.addresses.size(); ++i) {
     if (launch.addresses[i] == nullptr && launch.addresses[i % tensors] != nullptr) {
       throw UsageError(std::string(what) + ": tensor " + std::to_string(i % tensors) +
-                       " has a gradient, but no memory for its weight or for what the optimizer keeps of it");
+                       " has a gradient, but no weight or no optimizer state");
     }
   }
 }
