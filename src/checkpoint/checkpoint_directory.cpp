@@ -151,8 +151,9 @@ Look look_for_latest(const fs::path& root, bool all) {
 
 CheckpointDirectory::CheckpointDirectory(fs::path root, CheckpointOptions options)
     : root_(std::move(root)), options_(options) {
-  if (root_.empty()) throw UsageError("a checkpoint directory needs a path");
-  if (options_.keep < 0) throw UsageError("the number of checkpoints to keep cannot be negative");
+  if (root_.empty()) throw UsageError("CheckpointDirectory: the path is empty");
+  if (options_.keep < 0)
+    throw UsageError("CheckpointOptions: keep is " + std::to_string(options_.keep) + "; it must be 0 or more");
 }
 
 CheckpointDirectory::CheckpointDirectory(CheckpointDirectory&& other) noexcept = default;
@@ -166,7 +167,8 @@ std::string CheckpointDirectory::lock() {
 }
 
 fs::path CheckpointDirectory::save(const CheckpointInfo& info, const std::function<void(const fs::path&)>& write) {
-  if (info.step < 0) throw UsageError("a checkpoint's step cannot be negative");
+  if (info.step < 0)
+    throw UsageError("CheckpointDirectory::save: step is " + std::to_string(info.step) + "; it must be 0 or more");
   create_folder(root_);
   std::optional<DirectoryLock> lock_of_this_call;
   DirectoryLock& lock = lock_ ? *lock_ : lock_of_this_call.emplace(root_);
@@ -222,7 +224,7 @@ Checkpoint CheckpointDirectory::verify(const fs::path& folder) {
     const fs::path path = folder / file.name;
     const std::vector<std::byte> content = read_file(path);
     if (content.size() != file.size) {
-      throw BackendError(path.string() + " has " + std::to_string(content.size()) + " bytes where the manifest says " +
+      throw BackendError(path.string() + " has " + std::to_string(content.size()) + " bytes, but the manifest says " +
                          std::to_string(file.size));
     }
     if (base::hash64(content) != file.checksum) throw BackendError(path.string() + " does not match its checksum");

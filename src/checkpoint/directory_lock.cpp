@@ -147,7 +147,8 @@ DirectoryLock::DirectoryLock(const fs::path& root)
     : file_(root / kLockName), text_(to_text(this_process())), process_(::getpid()) {
   for (int tries = 1; !create() && !take_over_if_abandoned(tries < kTriesForContent); ++tries) {
     if (tries > kTries) {
-      throw BackendError("cannot lock " + file_.string() + ": other processes lock it at the same time. Try again");
+      throw BackendError("cannot lock " + file_.string() +
+                         ": other processes try to lock it at the same time. Try again");
     }
     std::this_thread::sleep_for(kPause);
   }
@@ -206,7 +207,7 @@ bool DirectoryLock::take_over_if_abandoned(bool wait_for_content) {
   if (here ? !has_ended(*owner) : silent < kAbandonedSeconds) {
     throw UsageError("checkpoint directory " + file_.parent_path().string() + " is in use by " + words(owner) +
                      (here ? "" : ", last heartbeat " + std::to_string(silent) + " s ago") +
-                     ". Name another directory, or end that process" +
+                     ". Use another directory, or end that process" +
                      (here ? "" : " and wait for " + std::to_string(kAbandonedSeconds) + " s"));
   }
   write_file(file_, text_);
@@ -219,7 +220,7 @@ bool DirectoryLock::take_over_if_abandoned(bool wait_for_content) {
 
 void DirectoryLock::start_heartbeat() {
   stop_.reset(::eventfd(0, EFD_CLOEXEC));
-  if (!stop_) throw_errno("make an event for", file_);
+  if (!stop_) throw_errno("create an event for", file_);
   last_heartbeat_ = seconds_since_boot();
   heartbeat_ = base::start_thread("the heartbeat of a checkpoint directory", [this, lock = fd_.get()] {
     pollfd entry{stop_.get(), POLLIN, 0};
@@ -238,7 +239,7 @@ void DirectoryLock::require_held() {
   if (!fs::exists(file_)) {
     if (was_silent_ || is_silent()) {
       throw BackendError("checkpoint directory " + file_.parent_path().string() + ": this process was stopped for " +
-                         std::to_string(kAbandonedSeconds) + " s, so another job may have used the directory since. " +
+                         std::to_string(kAbandonedSeconds) + " s, so another job may have used the directory. " +
                          "The checkpoint is not written. Resume from the newest checkpoint");
     }
     write_file(file_, text_);
@@ -249,8 +250,8 @@ void DirectoryLock::require_held() {
   const std::vector<std::byte> content = read_file(file_);
   const std::string now(reinterpret_cast<const char*>(content.data()), content.size());
   if (now == text_) return;
-  throw BackendError("checkpoint directory " + file_.parent_path().string() + " now belongs to " + words(parse(now)) +
-                     "; the checkpoint is not written. Was lock.json deleted, or this process stopped for " +
+  throw BackendError("checkpoint directory " + file_.parent_path().string() + " is now locked by " + words(parse(now)) +
+                     "; the checkpoint is not written. Was lock.json deleted, or was this process stopped for " +
                      std::to_string(kAbandonedSeconds) + " s? End one of the two jobs");
 }
 

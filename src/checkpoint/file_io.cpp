@@ -30,7 +30,7 @@ void throw_errno(std::string_view doing, const fs::path& path) {
 }
 
 AtomicFile::AtomicFile(fs::path target) : target_(std::move(target)) {
-  if (!target_.has_filename()) throw UsageError("'" + target_.string() + "' does not name a file");
+  if (!target_.has_filename()) throw UsageError("cannot write '" + target_.string() + "': the path has no file name");
   const std::string prefix = "." + target_.filename().string() + ".tmp-";
   for (int number = 0; number < kTemporaryNames; ++number) {
     fs::path path = folder_of(target_) / numbered(prefix, number);
@@ -41,7 +41,8 @@ AtomicFile::AtomicFile(fs::path target) : target_(std::move(target)) {
     }
     if (errno != EEXIST) throw_errno("create", path);
   }
-  throw BackendError("cannot create a temporary file beside " + target_.string() + ": too many are left over");
+  throw BackendError("cannot create a temporary file beside " + target_.string() +
+                     ": too many temporary files exist. Remove them");
 }
 
 AtomicFile::~AtomicFile() {
@@ -81,7 +82,8 @@ fs::path make_temporary_folder(const fs::path& parent, std::string_view prefix) 
     if (::mkdir(path.c_str(), 0777) == 0) return path;
     if (errno != EEXIST) throw_errno("create", path);
   }
-  throw BackendError("cannot create a temporary folder in " + parent.string() + ": too many are left over");
+  throw BackendError("cannot create a temporary folder in " + parent.string() +
+                     ": too many temporary folders exist. Remove them");
 }
 
 void write_file(const fs::path& file, std::span<const std::byte> content) {
@@ -99,14 +101,14 @@ std::vector<std::byte> read_file(const fs::path& file) {
   if (!fd) throw_errno("open", file);
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) throw_errno("examine", file);
-  if (!S_ISREG(status.st_mode)) throw BackendError("cannot read " + file.string() + ": it is not a file");
+  if (!S_ISREG(status.st_mode)) throw BackendError("cannot read " + file.string() + ": not a regular file");
   std::vector<std::byte> content(static_cast<std::size_t>(status.st_size));
   std::size_t done = 0;
   while (done < content.size()) {
     const ssize_t got = ::read(fd.get(), content.data() + done, content.size() - done);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw_errno("read", file);
-    if (got == 0) throw BackendError("cannot read " + file.string() + ": it became shorter while it was read");
+    if (got == 0) throw BackendError("cannot read " + file.string() + ": the file became shorter during the read");
     done += static_cast<std::size_t>(got);
   }
   return content;

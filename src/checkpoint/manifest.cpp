@@ -30,7 +30,8 @@ std::string to_hex(std::uint64_t value) {
 std::uint64_t from_hex(const std::string& text) {
   std::uint64_t value = 0;
   const auto result = std::from_chars(text.data(), text.data() + text.size(), value, 16);
-  if (text.size() != kHexDigits || result.ptr != text.data() + text.size()) throw std::invalid_argument("checksum");
+  if (text.size() != kHexDigits || result.ptr != text.data() + text.size())
+    throw std::invalid_argument("'" + text + "' is not a checksum");
   return value;
 }
 
@@ -54,7 +55,7 @@ constexpr int kMaxDepth = 4;
 
 json parse_json(std::string_view text) {
   const auto refuse_depth = [](int depth, json::parse_event_t /*event*/, json& /*parsed*/) {
-    if (depth > kMaxDepth) throw std::invalid_argument("it is nested too deep");
+    if (depth > kMaxDepth) throw std::invalid_argument("its JSON is nested too deeply");
     return true;
   };
   return json::parse(text, refuse_depth);
@@ -69,9 +70,9 @@ bool is_plain_name(const std::string& name) {
 Manifest parse(json document) {
   const std::uint64_t checksum = from_hex(document.at("checksum").get<std::string>());
   document.erase("checksum");
-  if (base::hash64(document.dump()) != checksum) throw std::invalid_argument("its own checksum does not hold");
+  if (base::hash64(document.dump()) != checksum) throw std::invalid_argument("its checksum does not match its content");
   if (document.at("format") != kFormat || document.at("version") != kVersion) {
-    throw std::invalid_argument("it has another format or version");
+    throw std::invalid_argument("unknown format or version");
   }
   Manifest manifest;
   manifest.info.step = document.at("step").get<std::int64_t>();
@@ -81,9 +82,10 @@ Manifest parse(json document) {
   for (const json& entry : document.at("files")) {
     manifest.files.push_back({entry.at("name").get<std::string>(), entry.at("size").get<std::uint64_t>(),
                               from_hex(entry.at("xxh3").get<std::string>())});
-    if (!is_plain_name(manifest.files.back().name)) throw std::invalid_argument("it names a file of another folder");
+    if (!is_plain_name(manifest.files.back().name))
+      throw std::invalid_argument("it lists a file outside the checkpoint");
   }
-  if (body_of(manifest) != document) throw std::invalid_argument("it is not as kolo writes it");
+  if (body_of(manifest) != document) throw std::invalid_argument("it has unknown or missing fields");
   return manifest;
 }
 
@@ -93,8 +95,9 @@ Manifest describe_folder(const fs::path& folder, const CheckpointInfo& info) {
   Manifest manifest{info, {}};
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    if (!entry.is_regular_file()) throw UsageError("a checkpoint holds files only, but '" + name + "' is none");
-    if (name == kManifestName) throw UsageError("manifest.json is written by kolo");
+    if (!entry.is_regular_file()) throw UsageError("cannot save a checkpoint: '" + name + "' is not a regular file");
+    if (name == kManifestName)
+      throw UsageError("cannot save a checkpoint: kolo writes manifest.json, so the caller must not");
     const std::vector<std::byte> content = read_file(entry.path());
     manifest.files.push_back({name, content.size(), base::hash64(content)});
   }

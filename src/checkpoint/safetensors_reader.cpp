@@ -21,11 +21,12 @@ void require(bool condition, const std::string& what) {
 }
 
 std::uint64_t read_length(std::span<const std::byte> content) {
-  require(content.size() >= kLengthBytes, "it is shorter than the 8 bytes of its header's length");
+  require(content.size() >= kLengthBytes, "the file has fewer than the 8 bytes of the header length");
   std::uint64_t length = 0;
   for (std::size_t i = 0; i < kLengthBytes; ++i) length |= static_cast<std::uint64_t>(content[i]) << (8 * i);
-  require(length <= kMaxHeaderBytes, "its header claims " + std::to_string(length) + " bytes, more than any may have");
-  require(length <= content.size() - kLengthBytes, "its header claims " + std::to_string(length) + " bytes, but only " +
+  require(length <= kMaxHeaderBytes, "its header length is " + std::to_string(length) + " bytes, above the limit");
+  require(length <= content.size() - kLengthBytes, "its header length is " + std::to_string(length) +
+                                                       " bytes, but only " +
                                                        std::to_string(content.size() - kLengthBytes) + " follow");
   return length;
 }
@@ -63,7 +64,7 @@ DType parse_format_dtype(const json& value, const std::string& where) {
   for (const auto& [dtype, name] : kDTypeNames) {
     if (value.get_ref<const std::string&>() == name) return dtype;
   }
-  throw BadFormat{where + " has dtype " + value.get<std::string>() + ", which kolo does not know"};
+  throw BadFormat{where + " has dtype " + value.get<std::string>() + ", which kolo does not support"};
 }
 
 const json& field(const json& entry, const char* key, const std::string& where) {
@@ -73,7 +74,7 @@ const json& field(const json& entry, const char* key, const std::string& where) 
 }
 
 std::vector<std::int64_t> parse_shape(const json& value, const std::string& where) {
-  require(value.is_array(), where + " has a shape that is not a list");
+  require(value.is_array(), where + " has a shape that is not an array");
   std::vector<std::int64_t> shape;
   for (const json& extent : value) {
     require(extent.is_number_unsigned() && extent.get<std::uint64_t>() <= INT64_MAX,
@@ -91,17 +92,17 @@ TensorView parse_tensor(const std::string& name, const json& entry, std::span<co
   const json& offsets = field(entry, "data_offsets", where);
   require(
       offsets.is_array() && offsets.size() == 2 && offsets[0].is_number_unsigned() && offsets[1].is_number_unsigned(),
-      where + " has data_offsets that are not two sizes");
+      where + " has data_offsets that are not two numbers");
   const auto begin = offsets[0].get<std::uint64_t>();
   const auto end = offsets[1].get<std::uint64_t>();
-  require(begin <= end && end <= data.size(), where + " reaches beyond the file");
+  require(begin <= end && end <= data.size(), where + " exceeds the file");
   std::uint64_t bytes = size_of(tensor.dtype);
   for (const std::int64_t extent : tensor.shape) {
     require(!__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(extent), &bytes),
             where + " has an impossible shape");
   }
   require(bytes == end - begin, where + " has " + std::to_string(end - begin) +
-                                    " bytes where its shape and dtype make " + std::to_string(bytes));
+                                    " bytes, but its shape and dtype need " + std::to_string(bytes));
   tensor.bytes = data.subspan(begin, end - begin);
   return tensor;
 }
@@ -113,7 +114,7 @@ void check_layout(const std::vector<TensorView>& tensors, std::span<const std::b
     require(tensor.bytes.data() == expected, "tensor '" + tensor.name + "' does not follow the one before it");
     expected += tensor.bytes.size();
   }
-  require(expected == data.data() + data.size(), "bytes follow the last tensor");
+  require(expected == data.data() + data.size(), "the file has bytes after the last tensor");
 }
 
 }  // namespace
@@ -125,7 +126,7 @@ SafetensorsFile::SafetensorsFile(std::string name, std::vector<std::byte> conten
   try {
     parse();
   } catch (const BadFormat& bad) {
-    throw BackendError(name_ + " is not a safetensors file that can be read: " + bad.what);
+    throw BackendError("cannot read safetensors file " + name_ + ": " + bad.what);
   }
 }
 

@@ -14,11 +14,11 @@ std::string_view format_name(DType dtype) {
   for (const auto& [known, name] : kDTypeNames) {
     if (known == dtype) return name;
   }
-  throw UsageError("a dtype that safetensors files cannot hold");
+  throw UsageError("write_safetensors: this dtype is not supported");
 }
 
 void check(const TensorView& tensor) {
-  if (tensor.name == kMetadataKey) throw UsageError("a tensor cannot be called __metadata__");
+  if (tensor.name == kMetadataKey) throw UsageError("write_safetensors: the tensor name __metadata__ is reserved");
   std::uint64_t bytes = size_of(tensor.dtype);
   for (const std::int64_t extent : tensor.shape) {
     if (extent < 0 || __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(extent), &bytes)) {
@@ -27,7 +27,7 @@ void check(const TensorView& tensor) {
   }
   if (bytes != tensor.bytes.size()) {
     throw UsageError("tensor '" + tensor.name + "' has " + std::to_string(tensor.bytes.size()) +
-                     " bytes where its shape and dtype make " + std::to_string(bytes));
+                     " bytes, but its shape and dtype need " + std::to_string(bytes));
   }
 }
 
@@ -36,7 +36,7 @@ void require_utf8(const std::string& name) {
   try {
     (void)nlohmann::json(name).dump();
   } catch (const nlohmann::json::exception& error) {
-    throw UsageError("the name of a tensor or of metadata is not UTF-8: " + std::string(error.what()));
+    throw UsageError("write_safetensors: a name of a tensor or of metadata is not UTF-8: " + std::string(error.what()));
   }
 }
 
@@ -49,7 +49,8 @@ std::string make_header(std::span<const TensorView> tensors, const Metadata& met
   for (const TensorView& tensor : tensors) {
     check(tensor);
     require_utf8(tensor.name);
-    if (!names.insert(tensor.name).second) throw UsageError("two tensors are called '" + tensor.name + "'");
+    if (!names.insert(tensor.name).second)
+      throw UsageError("write_safetensors: two tensors have the name '" + tensor.name + "'");
     const std::uint64_t end = offset + tensor.bytes.size();
     nlohmann::ordered_json entry = {{"dtype", format_name(tensor.dtype)}, {"shape", tensor.shape}};
     entry["data_offsets"] = {offset, end};
@@ -65,7 +66,9 @@ std::string make_header(std::span<const TensorView> tensors, const Metadata& met
 void write_safetensors(const fs::path& file, std::span<const TensorView> tensors, const Metadata& metadata) {
   std::string header = make_header(tensors, metadata);
   header.resize((header.size() + kHeaderAlignment - 1) / kHeaderAlignment * kHeaderAlignment, ' ');
-  if (header.size() > kMaxHeaderBytes) throw UsageError("the names of these tensors do not fit a safetensors header");
+  if (header.size() > kMaxHeaderBytes)
+    throw UsageError("write_safetensors: the header of " + std::to_string(header.size()) +
+                     " bytes exceeds the limit of " + std::to_string(kMaxHeaderBytes) + "; use shorter or fewer names");
   std::array<std::byte, kLengthBytes> length{};
   for (std::size_t i = 0; i < kLengthBytes; ++i) length[i] = static_cast<std::byte>(header.size() >> (8 * i));
 

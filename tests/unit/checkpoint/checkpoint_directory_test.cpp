@@ -307,7 +307,7 @@ TEST(CheckpointDirectory, EveryKindOfDamageIsFoundAndNamed) {
   const std::string whole = text_of(model);
   for (std::size_t size = 0; size < whole.size(); ++size) {
     fs::resize_file(model, size);
-    expect_skipped("bytes where the manifest says");
+    expect_skipped("bytes, but the manifest says");
     write_file(model, whole);
   }
   std::string flipped = whole;
@@ -320,7 +320,7 @@ TEST(CheckpointDirectory, EveryKindOfDamageIsFoundAndNamed) {
   std::string manifest = text_of(victim / "manifest.json");
   manifest.replace(manifest.find("\"step\": 2"), 9, "\"step\": 3");
   write_file(victim / "manifest.json", manifest);
-  expect_skipped("own checksum");
+  expect_skipped("its checksum does not match");
   fs::remove(victim / "manifest.json");
   expect_skipped("No such file");
 }

@@ -245,7 +245,7 @@ TEST(DirectoryLock, SaveAfterATakeoverThrowsAndChangesNothing) {
         if (during) write_owner(folder.path(), other);
       });
     };
-    EXPECT_THAT(save, ThrowsMessage<BackendError>(HasSubstr("now belongs to process 4711 on host elsewhere")));
+    EXPECT_THAT(save, ThrowsMessage<BackendError>(HasSubstr("is now locked by process 4711 on host elsewhere")));
     EXPECT_FALSE(directory.latest().has_value());
     fs::remove(folder.path() / "lock.json");
   }

@@ -27,7 +27,7 @@ TEST(Manifest, NamesNothingOutsideItsFolder) {
   for (const std::string name : {"../model", "/etc/passwd", "a/b", "..", ".", ""}) {
     const std::string text = to_json(with_file(name));  // with a checksum that holds
     EXPECT_THAT([&] { (void)parse_manifest(text, "m"); },
-                ThrowsMessage<BackendError>(HasSubstr("m is damaged: it names a file of another folder")))
+                ThrowsMessage<BackendError>(HasSubstr("m is damaged: it lists a file outside the checkpoint")))
         << name;
   }
 }
@@ -56,7 +56,7 @@ TEST(Manifest, NestedAsDeepAsAStackIsLong) {
   constexpr std::size_t kDeep = 200'000;
   const std::string text = "{\"metadata\":" + std::string(kDeep, '[') + std::string(kDeep, ']') + "}";
   EXPECT_THAT([&] { (void)parse_manifest(text, "m"); },
-              ThrowsMessage<BackendError>(HasSubstr("m is damaged: it is nested too deep")));
+              ThrowsMessage<BackendError>(HasSubstr("m is damaged: its JSON is nested too deeply")));
 }
 
 }  // namespace

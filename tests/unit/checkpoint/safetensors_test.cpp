@@ -80,7 +80,7 @@ TEST(Safetensors, WriterRefusesWhatReadersWould) {
     return [&folder, tensors] { write_safetensors(folder.path() / "bad", tensors); };
   };
   EXPECT_THAT(write({{"a", DType::f32, {2}, content}, {"a", DType::f32, {2}, content}}),
-              ThrowsMessage<UsageError>(HasSubstr("two tensors are called 'a'")));
+              ThrowsMessage<UsageError>(HasSubstr("two tensors have the name 'a'")));
   EXPECT_THAT(write({{"a", DType::f32, {3}, content}}), ThrowsMessage<UsageError>(HasSubstr("8 bytes")));
   EXPECT_THAT(write({{"a", DType::f32, {-2}, content}}), ThrowsMessage<UsageError>(HasSubstr("impossible shape")));
   EXPECT_THAT(write({{"__metadata__", DType::f32, {2}, content}}),
@@ -151,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         BadHeader{"empty", "", "does not begin with '{'"}, BadHeader{"blank", "  {}", "does not begin with '{'"},
         BadHeader{"text", "{nonsense", "not JSON"}, BadHeader{"list", "[]", "does not begin"},
-        BadHeader{"gap_at_end", "{}", "bytes follow the last tensor"},
+        BadHeader{"gap_at_end", "{}", "bytes after the last tensor"},
         BadHeader{"not_object", R"({"a":3})", "not described"},
         BadHeader{"extra_key", R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8],"x":1}})", "not described"},
         BadHeader{"wrong_key", R"({"a":{"dtype":"F32","shape":[2],"offsets":[0,8]}})", "has no data_offsets"},
@@ -161,9 +161,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadHeader{"overflow", R"({"a":{"dtype":"F32","shape":[4611686018427387905,4],"data_offsets":[0,8]}})",
                   "impossible shape"},
         BadHeader{"size", R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", "8 bytes"},
-        BadHeader{"beyond", R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}})", "beyond the file"},
-        BadHeader{"backwards", R"({"a":{"dtype":"F32","shape":[0],"data_offsets":[8,4]}})", "beyond the file"},
-        BadHeader{"three_offsets", R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8,8]}})", "not two sizes"},
+        BadHeader{"beyond", R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}})", "exceeds the file"},
+        BadHeader{"backwards", R"({"a":{"dtype":"F32","shape":[0],"data_offsets":[8,4]}})", "exceeds the file"},
+        BadHeader{"three_offsets", R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8,8]}})", "not two numbers"},
         BadHeader{"gap", R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", "does not follow"},
         BadHeader{"overlap",
                   R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
