@@ -58,7 +58,7 @@ std::string counted_formats(const std::map<std::string, std::int64_t>& unsupport
 
 [[noreturn]] void cannot_list(const fs::path& folder, const std::error_code& error) {
   throw UsageError("cannot list " + folder.string() + ": " + error.message() +
-                   "; images are expected in folders of classes, as train/<class>/*.JPEG");
+                   "; images must be in class folders such as train/<class>/*.JPEG");
 }
 
 // Of what a link leads to; none or not_found where that cannot be told. Most file systems say it with the name, so that
@@ -91,9 +91,8 @@ std::vector<std::string> class_folders(const fs::path& root, FolderListing& list
     if (type == fs::file_type::directory) {
       names.push_back(std::move(name));
     } else if (type == fs::file_type::not_found || type == fs::file_type::none) {
-      throw UsageError(
-          "cannot follow the link " + (root / name).string() +
-          ": it may be a class folder. Is a disk not mounted? Remove the link, or what it names must exist");
+      throw UsageError("cannot follow the link " + (root / name).string() +
+                       ": it may be a class folder. Is a disk not mounted? Mount the disk or remove the link");
     } else {
       ++listing.ignored;
     }
@@ -125,7 +124,7 @@ class ClassLister {
   void list(const std::string& below, const fs::path& folder) {
     const Identity identity = identity_of(folder);
     if (std::ranges::find(around_, identity) != around_.end()) {
-      throw UsageError("cannot list " + folder.string() + ": it is a link that leads back to a folder around it." +
+      throw UsageError("cannot list " + folder.string() + ": the link leads back to a parent folder." +
                        " Remove the link");
     }
     around_.push_back(identity);
@@ -174,7 +173,7 @@ void check_formats(const fs::path& folder, std::int64_t images,
   for (const auto& [ending, files] : unsupported) count += files;
   if (count * 100 <= kUnsupportedPercent * (count + images)) return;
   throw UsageError(folder.string() + ": " + std::to_string(count) + " of " + std::to_string(count + images) +
-                   " image files are of a format that kolo cannot decode (" + counted_formats(unsupported) +
+                   " image files have a format that kolo cannot decode (" + counted_formats(unsupported) +
                    "), more than " + std::to_string(kUnsupportedPercent) +
                    " % of the class. Convert them to JPEG or PNG, or remove them");
 }
@@ -189,7 +188,7 @@ void check_classes(const fs::path& root, const std::vector<std::string>& found, 
   if (!missing.empty()) text += " lacks " + counted_names(missing);
   if (!additional.empty())
     text += std::string(missing.empty() ? "" : " and") + " has others: " + counted_names(additional);
-  throw UsageError(text + ". Make, rename or remove the class folders");
+  throw UsageError(text + ". Create, rename or remove class folders");
 }
 
 }  // namespace
@@ -207,7 +206,7 @@ ImageFolder::ImageFolder(const fs::path& root, const std::vector<std::string>& c
 
 void ImageFolder::list_classes() {
   if (class_names_.empty())
-    throw UsageError(root_.string() + " has no folders: expected " + root_.string() + "/<class>/*.JPEG");
+    throw UsageError(root_.string() + " has no class folders: expected " + root_.string() + "/<class>/*.JPEG");
   for (std::size_t label = 0; label < class_names_.size(); ++label) {
     ClassLister lister(root_ / class_names_[label]);
     std::vector<std::string> images = lister.images();
@@ -227,12 +226,12 @@ std::vector<std::string> describe(const FolderListing& listing, const std::strin
                     ": classes without a JPEG or PNG file: " + counted_names(listing.empty_classes));
   }
   if (!listing.unsupported.empty()) {
-    lines.push_back("warning: " + root + ": image files of a format that kolo cannot decode are not used: " +
+    lines.push_back("warning: " + root + ": image files in a format that kolo cannot decode are not used: " +
                     counted_formats(listing.unsupported));
   }
   if (listing.ignored > 0) {
     lines.push_back(root + ": " + base::counted(static_cast<std::size_t>(listing.ignored), "file") +
-                    " ignored: no image extension, no regular file, or outside of the class folders");
+                    " ignored: no image extension, not a regular file, or outside the class folders");
   }
   return lines;
 }

@@ -132,7 +132,7 @@ ImageHeader JpegDecoder::open(std::span<const std::byte> jpeg) {
   if (!read) impl.fail();
   if (static_cast<std::int64_t>(info.image_width) * info.image_height > kMaxPixels) {
     throw BrokenImage("a JPEG of " + std::to_string(info.image_width) + " x " + std::to_string(info.image_height) +
-                      " pixels is taken for damage");
+                      " pixels is too large, so the file counts as damaged");
   }
   if (!has_end_marker(info.src->next_input_byte, info.src->bytes_in_buffer)) {
     throw BrokenImage("truncated JPEG: it has no end marker");

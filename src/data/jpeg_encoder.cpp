@@ -65,7 +65,7 @@ bool Encoder::run(const std::uint8_t* rgb, int width, int height, int quality) {
 std::vector<std::byte> encode_jpeg(std::span<const std::uint8_t> rgb, int width, int height, int quality) {
   if (width <= 0 || height <= 0 ||
       rgb.size() != static_cast<std::size_t>(width) * static_cast<std::size_t>(height) * 3) {
-    throw UsageError("encode_jpeg: the pixels are not width * height * 3 bytes");
+    throw UsageError("encode_jpeg: pixels must have width * height * 3 bytes");
   }
   const auto encoder = std::make_unique<Encoder>();
   if (!encoder->run(rgb.data(), width, height, quality)) {

@@ -42,7 +42,9 @@ void LoaderState::allocate() {
   const std::size_t slot_bytes = padded(batch * image_bytes_);
   const std::size_t bytes = slot_bytes * slots_.size();
   memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes)));
-  if (!memory_) throw BackendError("no memory for " + std::to_string(slots_.size()) + " batches of the loader");
+  if (!memory_)
+    throw BackendError("Loader: no memory for " + std::to_string(slots_.size()) + " batches (" + std::to_string(bytes) +
+                       " bytes); reduce prefetch or batch_size");
   std::memset(memory_.get(), 0, bytes);  // takes the page faults now
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     slots_[i].images = memory_.get() + i * slot_bytes;
@@ -63,7 +65,7 @@ void LoaderState::start_workers() {
         running_ -= options_.workers - i;
       }
       stop();
-      throw BackendError(std::string("cannot start a loader thread: ") + error.what());
+      throw BackendError(std::string("Loader: cannot start a thread: ") + error.what());
     }
   }
 }
@@ -168,7 +170,7 @@ void LoaderState::make_sample(SampleMaker& maker, const Task& task, std::vector<
     if (try_sample(maker, task, candidates.back(), broken)) return;
     candidates.pop_back();
   }
-  throw BackendError("no readable image in class " + dataset_->class_name(dataset_->label(task.index)) + ": " +
+  throw BackendError("Loader: no readable image in class " + dataset_->class_name(dataset_->label(task.index)) + ": " +
                      std::to_string(broken.size()) + " files tried, the first is " + dataset_->name(task.index) + " (" +
                      book_.broken_among({task.index}, *dataset_).front().what +
                      "). Repair the class's files or remove its folder");
@@ -206,7 +208,7 @@ void LoaderState::start_epoch(std::int64_t epoch, std::vector<std::int64_t> indi
   const std::int64_t size = dataset_->size();
   for (const std::int64_t index : indices) {
     if (index < 0 || index >= size) {
-      throw UsageError("start_epoch: index " + std::to_string(index) + " is not below the dataset's size " +
+      throw UsageError("Loader::start_epoch: index " + std::to_string(index) + " is outside the dataset of size " +
                        std::to_string(size));
     }
   }
@@ -254,12 +256,12 @@ std::shared_ptr<const Batch> LoaderState::next() {
 }
 
 void LoaderState::throw_late() const {
-  std::string text = "loader: batch " + std::to_string(delivered_) + " is not ready after " +
+  std::string text = "Loader: batch " + std::to_string(delivered_) + " is not ready after " +
                      std::to_string(options_.timeout.count()) + " ms; ";
   if (in_order_.empty() && free_.empty()) {
     text += "the caller holds all " + std::to_string(slots_.size()) + " batches";
   } else if (in_order_.empty()) {
-    text += "no worker has begun it";
+    text += "no worker has started it";
   } else {
     const Slot& slot = *in_order_.front();
     text += std::to_string(slot.finished) + " of its " + std::to_string(slot.count) + " samples are done";

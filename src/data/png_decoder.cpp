@@ -19,12 +19,12 @@ class Reader {
   // Reads up to the first pixel. `bytes` must outlive the reader.
   explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {
     png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, this, on_error, on_warning);
-    if (png_ == nullptr) throw BackendError("libpng: cannot create a reader; is there memory left?");
+    if (png_ == nullptr) throw BackendError("libpng: cannot create a reader. Is memory exhausted?");
     if (!guarded([this] { read_info(); })) fail();
     if (std::int64_t{width()} * height() > kMaxPixels) {
       const std::string size = std::to_string(width()) + " x " + std::to_string(height());
       png_destroy_read_struct(&png_, &info_, nullptr);
-      throw BrokenImage("a PNG of " + size + " pixels is taken for damage");
+      throw BrokenImage("a PNG of " + size + " pixels is too large, so the file counts as damaged");
     }
   }
   ~Reader() { png_destroy_read_struct(&png_, &info_, nullptr); }
@@ -95,7 +95,7 @@ void Reader::read_rows(std::uint8_t* rgb) {
   const int passes = png_set_interlace_handling(png_);
   png_read_update_info(png_, info_);
   const std::size_t stride = std::size_t{png_get_image_width(png_, info_)} * 3;
-  if (png_get_rowbytes(png_, info_) != stride) png_error(png_, "pixels that are no RGB");
+  if (png_get_rowbytes(png_, info_) != stride) png_error(png_, "pixels are not RGB");
   for (int pass = 0; pass < passes; ++pass) {
     for (int y = 0; y < height(); ++y) png_read_row(png_, rgb + static_cast<std::size_t>(y) * stride, nullptr);
   }

@@ -41,13 +41,19 @@ void check(const SynthOptions& options) {
   constexpr int kMaxClasses = 10'000;
   constexpr int kMinSize = 8;
   constexpr int kMaxSize = 4096;
-  if (options.classes < 1 || options.classes > kMaxClasses) throw UsageError("classes must be 1..10000");
-  if (options.images < options.classes) throw UsageError("images must be at least one a class");
+  if (options.classes < 1 || options.classes > kMaxClasses)
+    throw UsageError("synthetic folder: classes is " + std::to_string(options.classes) + "; it must be 1 to 10000");
+  if (options.images < options.classes)
+    throw UsageError("synthetic folder: images is " + std::to_string(options.images) +
+                     "; each class needs at least one");
   if (options.val_images != 0 && options.val_images < options.classes) {
-    throw UsageError("val-images must be 0 or at least one a class");
+    throw UsageError("synthetic folder: val-images is " + std::to_string(options.val_images) +
+                     "; it must be 0, or at least one for each class");
   }
-  if (options.image_size < kMinSize || options.image_size > kMaxSize) throw UsageError("size must be 8..4096");
-  if (options.threads < 0) throw UsageError("threads cannot be negative");
+  if (options.image_size < kMinSize || options.image_size > kMaxSize)
+    throw UsageError("synthetic folder: size is " + std::to_string(options.image_size) + "; it must be 8 to 4096");
+  if (options.threads < 0)
+    throw UsageError("synthetic folder: threads is " + std::to_string(options.threads) + "; it must be 0 or more");
 }
 
 // Whether the folder is already as wanted; throws when something else is in it.
@@ -57,10 +63,10 @@ bool already_there(const fs::path& root, const SynthOptions& options) {
   const json marker = json::parse(file, nullptr, false);
   if (marker == describe(options, true)) return true;
   if (marker == describe(options, false)) return false;  // was interrupted: made again
-  throw UsageError(
-      root.string() +
-      (marker.is_object() ? " holds images made with other options" : " holds files that kolo did not make") +
-      "; remove it or name another folder");
+  throw UsageError(root.string() +
+                   (marker.is_object() ? " holds images that were created with other options"
+                                       : " holds files that kolo did not create") +
+                   "; remove it or use another folder");
 }
 
 std::string class_name(std::int64_t label) {

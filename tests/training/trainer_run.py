@@ -258,7 +258,7 @@ def case_damaged(run):
         with open(os.path.join(data, "train", "class_0001", f"{i}.WebP"), "w") as file:
             file.write("x")
     lines, text = run(2, *TINY, "--data", data, *FOLDER, fails=True)
-    expect("class_0001: 2 of 22 image files are of a format that kolo cannot decode (2 .webp)" in text and
+    expect("class_0001: 2 of 22 image files have a format that kolo cannot decode (2 .webp)" in text and
            not of_kind(lines, "step"), f"refused before the first step:\n{text}")
 
 

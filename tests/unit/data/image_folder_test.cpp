@@ -66,7 +66,7 @@ TEST(ImageFolder, EmptyClassIsReportedAndKeepsItsLabel) {
   EXPECT_THAT(images.listing().empty_classes, ElementsAre("b"));
   EXPECT_THAT(describe(images.listing(), "train"),
               ElementsAre("warning: train: classes without a JPEG or PNG file: 1 (b)",
-                          "train: 1 file ignored: no image extension, no regular file, or outside of the class "
+                          "train: 1 file ignored: no image extension, not a regular file, or outside the class "
                           "folders"));
 }
 
@@ -79,7 +79,7 @@ TEST(ImageFolder, FormatsThatKoloCannotDecodeAreCountedUpToOnePercentOfAClass) {
   EXPECT_EQ(images.size(), 198);
   EXPECT_THAT(images.listing().unsupported, ElementsAre(std::pair(".bmp", 1), std::pair(".webp", 1)));
   EXPECT_THAT(describe(images.listing(), "train"),
-              ElementsAre("warning: train: image files of a format that kolo cannot decode are not used: 1 .bmp, 1 "
+              ElementsAre("warning: train: image files in a format that kolo cannot decode are not used: 1 .bmp, 1 "
                           ".webp"));
   for (const char* name : {"a/z.tif", "a/z.TIFF", "a/z.ppm", "a/z.pgm"}) {
     const auto third = folder.write(name, "x");
@@ -119,7 +119,7 @@ TEST(ImageFolder, LinkToAFolderAroundItIsAnErrorThatNamesIt) {
   folder.write("a/sub/1.jpg", "x");
   std::filesystem::create_symlink(folder.path() / "a", folder.path() / "a" / "sub" / "back");
   EXPECT_THAT([&] { ImageFolder{folder.path()}; },
-              ThrowsMessage<UsageError>(AllOf(HasSubstr("a/sub/back"), HasSubstr("leads back"))));
+              ThrowsMessage<UsageError>(AllOf(HasSubstr("a/sub/back"), HasSubstr("leads back to a parent folder"))));
 }
 
 TEST(ImageFolder, ClassLinkThatLeadsNowhereIsAnErrorThatNamesIt) {
@@ -168,7 +168,7 @@ TEST(ImageFolder, MissingAndAdditionalClassesAreNamed) {
 TEST(ImageFolder, SaysWhatIsMissing) {
   const test::TemporaryFolder folder;
   EXPECT_THAT([] { ImageFolder("/nowhere"); }, ThrowsMessage<UsageError>(HasSubstr("/nowhere")));
-  EXPECT_THAT([&] { ImageFolder{folder.path()}; }, ThrowsMessage<UsageError>(HasSubstr("no folders")));
+  EXPECT_THAT([&] { ImageFolder{folder.path()}; }, ThrowsMessage<UsageError>(HasSubstr("no class folders")));
   folder.write("class/readme.txt", "x");
   EXPECT_THAT([&] { ImageFolder{folder.path()}; }, ThrowsMessage<UsageError>(HasSubstr("no .JPEG")));
 }

@@ -86,7 +86,7 @@ TEST(Synth, NeverMixesWithOtherFiles) {
   const test::TemporaryFolder folder;
   folder.write("photos/holiday.jpg", "dear to somebody");
   EXPECT_THAT([&] { write_synthetic_folder(folder.path() / "photos", kSmall); },
-              ThrowsMessage<UsageError>(HasSubstr("did not make")));
+              ThrowsMessage<UsageError>(HasSubstr("did not create")));
   write_synthetic_folder(folder.path() / "set", kSmall);
   SynthOptions other = kSmall;
   other.images = 11;
