@@ -31,27 +31,28 @@ void run(const Synth& synth) {
   if (synth.quiet) return;
   std::printf("%s: %lld training and %lld validation images of %d classes%s\n", synth.folder.c_str(),
               static_cast<long long>(synth.options.images), static_cast<long long>(synth.options.val_images),
-              synth.options.classes, written ? "" : " were already there");
+              synth.options.classes, written ? "" : " already exist");
 }
 
 }  // namespace
 
 void add_data_command(CLI::App& app) {
-  CLI::App* data = app.add_subcommand("data", "Make data sets");
+  CLI::App* data = app.add_subcommand("data", "Create data sets");
   data->require_subcommand(1);
-  CLI::App* command =
-      data->add_subcommand("synth", "Write a learnable ImageFolder of JPEG files: DIR/{train,val}/<class>");
+  CLI::App* command = data->add_subcommand(
+      "synth", "Write class folders of synthetic JPEG files that a network can learn: DIR/{train,val}/<class>");
   auto synth = std::make_shared<Synth>();  // shared with the callback, which outlives this call
   data::SynthOptions& options = synth->options;
-  command->add_option("DIR", synth->folder, "Folder to make; one that holds this very set already is left alone")
+  command->add_option("DIR", synth->folder, "Folder to create; unchanged if it already holds the same images")
       ->required();
   command->add_option("--classes", options.classes, "Number of classes")->capture_default_str();
-  command->add_option("--images", options.images, "Training images, in all")->capture_default_str();
-  command->add_option("--val-images", options.val_images, "Validation images, in all; 0 for none")
+  command->add_option("--images", options.images, "Total number of training images")->capture_default_str();
+  command->add_option("--val-images", options.val_images, "Total number of validation images; 0: none")
       ->capture_default_str();
   command->add_option("--size", options.image_size, "Pixels of the shorter side")->capture_default_str();
-  command->add_option("--seed", options.seed, "Another seed, other images")->capture_default_str();
-  command->add_option("--threads", options.threads, "0: OMP_NUM_THREADS, else one a core")->capture_default_str();
+  command->add_option("--seed", options.seed, "Seed of the images")->capture_default_str();
+  command->add_option("--threads", options.threads, "Number of threads; 0: OMP_NUM_THREADS, or one for each core")
+      ->capture_default_str();
   command->add_flag("--quiet", synth->quiet, "Print nothing");
   command->callback([synth] { run(*synth); });
 }

@@ -61,9 +61,9 @@ void run_engine(const EngineArguments& arguments) {
   std::size_t wrong = 0;
   const bool speaks = context->rank() == 0;
   if (speaks) {
-    std::printf("# ResNet-50's 161 gradients, f32, %s; flat: one buffer, copied in and reduced\n",
+    std::printf("# 161 gradients of ResNet-50, f32, %s; flat: copied into one buffer and reduced\n",
                 describe(context->placement()).c_str());
-    std::printf("#%14s %12s %12s %12s %8s %8s %12s\n", "way", "bytes", "p50 us", "p99 us", "#wrong", "/ flat",
+    std::printf("#%14s %12s %12s %12s %8s %8s %12s\n", "method", "bytes", "p50 us", "p99 us", "#wrong", "/ flat",
                 "messages");
   }
   for (const auto& result : results) {
@@ -77,19 +77,20 @@ void run_engine(const EngineArguments& arguments) {
   if (speaks) std::printf("# idle: %.2f %% of a core\n", 100 * idle);
   context->communicator().barrier(context->config().timeout);
   context->shutdown();
-  if (wrong != 0) throw Error(std::to_string(wrong) + " elements were wrong");
+  if (wrong != 0) throw Error("perf engine: " + std::to_string(wrong) + " elements are wrong");
 }
 
 }  // namespace
 
 void add_engine_command(CLI::App& perf) {
   auto arguments = std::make_shared<EngineArguments>();  // shared with the callback, which runs later
-  CLI::App* command = perf.add_subcommand("engine", "ResNet-50's 161 gradients by name and in rounds; one of 1 KiB");
-  CLI::Option* iterations = command->add_option("--iterations", arguments->iterations, "repetitions of each way");
+  CLI::App* command = perf.add_subcommand(
+      "engine", "161 gradients of ResNet-50, as named requests and in rounds; one request of 1 KiB");
+  CLI::Option* iterations = command->add_option("--iterations", arguments->iterations, "repetitions of each method");
   iterations->check(CLI::Range(1, 1000000000))->capture_default_str();
   show_in_help(*iterations, "N");
   add_json_option(*command, arguments->json);
-  command->footer("/ flat is the median time (p50) over that of one allreduce of all gradients in one buffer.");
+  command->footer("/ flat: median time (p50) over the median time of one allreduce of all gradients in one buffer.");
   command->callback([arguments] { run_engine(*arguments); });
 }
 

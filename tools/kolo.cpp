@@ -33,9 +33,10 @@ std::string explain(const CLI::App* app, const CLI::Error& error) {
   }
   std::string text = error.what();
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError) && !commands_of(*app).empty()) {
-    text = (left.empty() ? "a command is missing" : "no command '" + left.front() + "'") + ": " + commands_of(*app);
+    text = (left.empty() ? "the command is missing" : "unknown command '" + left.front() + "'") +
+           "; commands: " + commands_of(*app);
   } else if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError) && !left.empty()) {
-    text = "'" + left.front() + "' is not understood";
+    text = "unknown argument '" + left.front() + "'";
   }
   return name + ": " + text + "\nRun '" + name + " --help' for more.\n";
 }

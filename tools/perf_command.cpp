@@ -34,7 +34,8 @@ class Report {
 
   void head(double copy_rate) const {
     if (!speaks_) return;
-    if (placement_.size == 1) std::printf("# one rank: nothing is exchanged; kolo run -n 2 -- ... starts two\n");
+    if (placement_.size == 1)
+      std::printf("# one rank: nothing is exchanged; start two ranks with kolo run -n 2 -- ...\n");
     std::printf("# %s, %s, %s buffers; algbw and busbw in GB/s", arguments_.options.operation.c_str(),
                 describe(placement_).c_str(), arguments_.buffer.c_str());
     if (copy_rate > 0) std::printf("; non-temporal copy by all ranks: %.1f GB/s of traffic", copy_rate);
@@ -70,7 +71,7 @@ class Report {
                                    {"redop", arguments_.op},
                                    {"buffer", measured.name == "kolo" ? arguments_.buffer : "private"},
                                    {"bytes", measured.bytes},
-                                   {"turn", arguments_.options.turn},
+                                   {"block", arguments_.options.block},
                                    {"ranks", placement_.size},
                                    {"hosts", placement_.cross_size},
                                    {"time_us_p50", measured.p50_us},
@@ -138,7 +139,8 @@ void run_perf(PerfArguments arguments) {
   communicator.barrier(context->config().timeout);
   buffers.clear();
   context->shutdown();
-  if (report.wrong() != 0) throw Error(std::to_string(report.wrong()) + " elements were wrong");
+  if (report.wrong() != 0)
+    throw Error("perf " + options.operation + ": " + std::to_string(report.wrong()) + " elements are wrong");
 }
 
 void add_collective(CLI::App& perf, const std::string& operation, const std::string& text) {
@@ -153,40 +155,40 @@ void add_collective(CLI::App& perf, const std::string& operation, const std::str
     show_in_help(*option, values);
     return option;
   };
-  add("--dtype", arguments->dtype, "TYPE", "of the elements: f32, bf16, i64, ...");
+  add("--dtype", arguments->dtype, "TYPE", "element type: f32, bf16, i64, ...");
   if (reduces) add("--op", arguments->op, "NAME", "sum, average, min, max or product");
   if (operation == "allreduce") {
     add("--algorithm", arguments->algorithm, "NAME", algorithm_names());
     add_buffer_option(*command, arguments->buffer);
   }
-  add("--baseline", arguments->baseline, "none|mpi", "mpi: measure MPI's own call in turns with kolo's")
+  add("--baseline", arguments->baseline, "none|mpi", "mpi: also measure the call of MPI, alternating with kolo")
       ->check(CLI::IsMember({"none", "mpi"}));
-  add("--iterations", arguments->options.iterations, "N", "per size; 0: chosen by size")
+  add("--iterations", arguments->options.iterations, "N", "for each size; 0: chosen by size")
       ->check(CLI::Range(0, 1000000000));
-  arguments->options.turn = 8;  // a sweep compares ways of one library, and goes on one by one
-  add("--turn", arguments->options.turn, "N",
-      "with a baseline: iterations in a row of each; 1: each also pays for what the other left in the caches")
+  arguments->options.block = 8;  // a sweep compares algorithms of one library, one iteration each
+  add("--block", arguments->options.block, "N",
+      "with a baseline: iterations of each in a row; 1: each also pays for data that the other left in the caches")
       ->check(CLI::Range(1, 1000000000));
   add_json_option(*command, arguments->json);
   command->footer(
-      "Prints the columns of nccl-tests: algbw is bytes over the median time (p50), busbw what a link between ranks "
-      "then carries,\n#wrong how many elements are not what they must be. With a baseline also ratio: the baseline's "
-      "median time over that of\nthe row; in kolo's rows above 1: kolo is faster.");
+      "Columns as in nccl-tests: algbw is bytes over the median time (p50), busbw the rate of a link between ranks,\n"
+      "#wrong the number of elements that differ from the expected result. With a baseline also ratio:\n"
+      "the median time of the baseline over that of the row. If ratio is above 1, kolo is faster.");
   command->callback([arguments] { run_perf(*arguments); });
 }
 
 }  // namespace
 
 CLI::App& add_perf_command(CLI::App& app) {
-  CLI::App* perf = app.add_subcommand("perf", "measure collectives; start it with kolo run");
-  perf->footer("As in: kolo run -n 2 -- kolo perf allreduce --max 64M --baseline mpi");
+  CLI::App* perf = app.add_subcommand("perf", "Measure collectives; start with kolo run");
+  perf->footer("Example: kolo run -n 2 -- kolo perf allreduce --max 64M --baseline mpi");
   perf->require_subcommand(1);
   add_sweep_command(*perf);
-  add_collective(*perf, "allreduce", "sum (or average, minimum, maximum) over all ranks, in place");
-  add_collective(*perf, "broadcast", "from rank 0 to all");
-  add_collective(*perf, "allgather", "every rank's part to all; the size is that of the whole");
-  add_collective(*perf, "reduce_scatter", "a part of the sum to every rank; the size is that of the whole");
-  add_collective(*perf, "barrier", "how long until all have come");
+  add_collective(*perf, "allreduce", "Reduction over all ranks, in place");
+  add_collective(*perf, "broadcast", "Data of rank 0 to all ranks");
+  add_collective(*perf, "allgather", "Parts of all ranks to every rank; the size is that of all parts");
+  add_collective(*perf, "reduce_scatter", "One part of the reduction to each rank; the size is that of all parts");
+  add_collective(*perf, "barrier", "Time until all ranks have called barrier");
   return *perf;
 }
 

@@ -140,8 +140,8 @@ void check_exact(const Reduction& reduction) {
   const std::int64_t most = largest_exact(reduction.dtype) / kMean;
   if (reduction.ranks <= most) return;
   throw UsageError("results of " + std::string(name_of(reduction.op)) + " in " + std::string(name_of(reduction.dtype)) +
-                   " can be verified up to " + std::to_string(most) + " ranks, and these are " +
-                   std::to_string(reduction.ranks) + ": choose another type");
+                   " can be verified up to " + std::to_string(most) + " ranks, not " + std::to_string(reduction.ranks) +
+                   "; use another --dtype");
 }
 
 Pattern Pattern::input(DType dtype, std::size_t elements, Rank rank, int iteration) {

@@ -239,7 +239,7 @@ Algorithm parse_algorithm(std::string_view text) {
   for (const auto& [known, name] : kOfKolo) {
     if (name == text) return known;
   }
-  throw UsageError("algorithm \"" + std::string(text) + "\" is none of " + algorithm_names());
+  throw UsageError("--algorithm: unknown algorithm '" + std::string(text) + "'; known: " + algorithm_names());
 }
 
 void check_sizes(const PerfOptions& options) {
@@ -258,7 +258,7 @@ std::chrono::microseconds rest_before(const PerfOptions& options, std::size_t by
 
 std::vector<Measured> measure(const PerfOptions& options, std::span<const Contender> contenders, std::size_t bytes) {
   const int iterations = iterations_for(options, bytes);
-  const int in_a_row = std::clamp(iterations / kFewestTurns, 1, options.turn);
+  const int in_a_row = std::clamp(iterations / kFewestTurns, 1, options.block);
   std::vector<Trial> trials;
   for (const Contender& contender : contenders) trials.emplace_back(options, contender, bytes);
   for (Trial& trial : trials) {

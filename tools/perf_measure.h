@@ -23,7 +23,7 @@ struct PerfOptions {
   ReduceOp op = ReduceOp::sum;
   bool registered = true;
   int iterations = 0;                                        // 0: chosen by size
-  int turn = 1;                                              // iterations of one contender in a row
+  int block = 1;                                             // iterations of one contender in a row
   bool rests = false;                                        // before each operation, as measuring between hosts does
   bool one_clock = false;                                    // see can_begin_together()
   std::chrono::milliseconds limit{std::chrono::minutes(5)};  // of every wait for the other ranks
@@ -84,7 +84,7 @@ struct Measured {
   double predicted_us = 0;  // by the cost model; 0: it knows nothing of it
 };
 
-// Collective. One result per contender; the contenders take turns, `options.turn` iterations each, or fewer where that
+// Collective. One result per contender; the contenders take turns, `options.block` iterations each, or fewer where that
 // would make fewer than four turns. Before several in a row goes one more, which does not count.
 [[nodiscard]] std::vector<Measured> measure(const PerfOptions& options, std::span<const Contender> contenders,
                                             std::size_t bytes);

@@ -32,13 +32,14 @@ void add_size_options(CLI::App& command, PerfOptions& options) {
 }
 
 void add_buffer_option(CLI::App& command, std::string& buffer) {
-  CLI::Option* option = command.add_option("--buffer", buffer, "registered: kolo's own memory; private: anybody's");
+  CLI::Option* option =
+      command.add_option("--buffer", buffer, "registered: memory that kolo allocated; private: other memory");
   option->check(CLI::IsMember({"registered", "private"}))->capture_default_str();
   show_in_help(*option, "registered|private");
 }
 
 void add_json_option(CLI::App& command, std::string& file) {
-  command.add_option("--json", file, "for JSON lines, written by rank 0")->option_text("FILE");
+  command.add_option("--json", file, "file for JSON lines, written by rank 0")->option_text("FILE");
 }
 
 std::ofstream open_json(Context& context, const std::string& path) {

@@ -68,8 +68,8 @@ class Table {
   void head() const {
     if (!speaks_) return;
     std::printf(
-        "# allreduce, %s, %s buffers; p50 in us, in brackets what the model predicts; -: far behind at the size "
-        "before\n",
+        "# allreduce, %s, %s buffers; p50 in us, in brackets the prediction of the cost model; "
+        "-: skipped, far slower at the previous size\n",
         describe(placement_).c_str(), buffer_.c_str());
     std::printf("#%9s", "bytes");
     for (const Algorithm algorithm : algorithms_) std::printf(" %22s", std::string(name_of(algorithm)).c_str());
@@ -216,7 +216,7 @@ void run_sweep(SweepArguments arguments) {
   if (std::isnan(arguments.seconds)) throw UsageError("--seconds: not a number");  // in any range, says CLI11
   const auto context = Context::create();
   if (context->size() == 1)
-    throw UsageError("kolo perf sweep: a group of one rank has nothing to choose; use kolo run");
+    throw UsageError("perf sweep: one rank has no choice of algorithms; start two with kolo run -n 2 -- ...");
   options.rests = context->placement().cross_size > 1;
   options.one_clock = can_begin_together(context->placement());
   options.limit = context->config().timeout;
@@ -247,7 +247,7 @@ void run_sweep(SweepArguments arguments) {
   communicator.barrier(context->config().timeout);
   buffers.clear();
   context->shutdown();
-  if (table.wrong() != 0) throw Error(std::to_string(table.wrong()) + " elements were wrong");
+  if (table.wrong() != 0) throw Error("perf sweep: " + std::to_string(table.wrong()) + " elements are wrong");
 }
 
 }  // namespace
@@ -255,19 +255,18 @@ void run_sweep(SweepArguments arguments) {
 void add_sweep_command(CLI::App& perf) {
   auto arguments = std::make_shared<SweepArguments>();  // shared with the callback, which runs later
   CLI::App* command =
-      perf.add_subcommand("sweep", "allreduce by every algorithm that can be had, beside the cost model");
+      perf.add_subcommand("sweep", "allreduce by every available algorithm, compared with the cost model");
   add_size_options(*command, arguments->options);
   add_buffer_option(*command, arguments->buffer);
-  CLI::Option* seconds = command->add_option("--seconds", arguments->seconds, "for each size, about");
+  CLI::Option* seconds = command->add_option("--seconds", arguments->seconds, "approximate time for each size");
   seconds->check(CLI::Range(0.001, 86400.0))->capture_default_str();
   show_in_help(*seconds, "S");
-  CLI::Option* iterations =
-      command->add_option("--iterations", arguments->options.iterations, "per size; 0: as many as fit --seconds");
+  CLI::Option* iterations = command->add_option("--iterations", arguments->options.iterations,
+                                                "for each size; 0: as many as fit into --seconds");
   iterations->check(CLI::Range(0, 1000000000))->capture_default_str();
   show_in_help(*iterations, "N");
   add_json_option(*command, arguments->json);
-  command->footer(
-      "Prints, beside the times, ratio: the median time (p50) of the chosen algorithm over that of the best.");
+  command->footer("ratio: median time (p50) of the chosen algorithm over that of the best.");
   command->callback([arguments] { run_sweep(*arguments); });
 }
 

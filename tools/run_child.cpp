@@ -135,7 +135,7 @@ Child start_child(const ChildOptions& options) {
 
 std::string start_error(int error) {
   if (error != ELIBACC) return std::strerror(error);
-  return "the file is there, but the interpreter that its first line names, or its loader, may not be";
+  return "the file exists, but the interpreter that its first line names, or its loader, may be missing";
 }
 
 rlimit raise_file_limit() {

@@ -21,21 +21,21 @@ constexpr const char* kFooter = R"(Examples:
   kolo run -n 4 -- ./train --epochs 90
   kolo run --hosts node1:8,node2:8 --interface 10.0.0.0/24 --env OMP_NUM_THREADS=4 -- ./train
 
-Exit status: 0 when every rank ended with 0; else of the rank that failed first its own status, 128 + the
-signal that killed it, or 120 when its host was lost; 124 when --timeout ended the job, 121 when ranks could
-not be started, 122 when their output could not be written, 128 + the signal that ended `kolo run`, 126 and
-127 as in a shell.
+Exit status: 0 if every rank ended with 0. Otherwise the status of the rank that failed first: its own exit
+status, 128 + the signal that killed it, or 120 if its host was lost. 121: some ranks could not be started.
+122: their output could not be written. 124: --timeout ended the job. 128 + signal: a signal ended `kolo run`.
+126, 127: as in a shell.
 
-Binding: `auto` gives each rank an equal share of this machine's cores, and binds nothing where that would put
-several threads on one core (more ranks than cores; OMP_NUM_THREADS larger than the share), on several hosts,
-and on emulated ones. Two jobs on one machine must both run with `--bind none`: each would take the same cores.
+Binding: `auto` gives each rank an equal part of this host's cores. It binds nothing if several threads would
+share a core (more ranks than cores, or OMP_NUM_THREADS larger than a rank's part), on several hosts, and on
+emulated hosts. Two jobs on one host both need `--bind none`, because they would take the same cores.
 
-Forwarded to all ranks: KOLO_*, OMP_NUM_THREADS, and what --env names. This program must lie at the same path
-on all hosts, as the ranks' program must.)";
+Environment: all ranks get KOLO_*, OMP_NUM_THREADS and the variables of --env. `kolo` and the program of the
+ranks must have the same path on all hosts.)";
 
 // For options that take a word: one that was forgotten must not be the next option, or the `--` before the program.
 std::string check_word(const std::string& word) {
-  return word.starts_with('-') ? "a word is missing before '" + word + "'" : std::string();
+  return word.starts_with('-') ? "a value is missing before '" + word + "'" : std::string();
 }
 
 // A parameter may well be -1, or options for another program.
@@ -58,44 +58,45 @@ void add_options(CLI::App& run, RunOptions& options) {
   run.add_option("-n,--ranks,--np", options.ranks, "Number of ranks; default: the slots of --hosts")
       ->check(CLI::Range(1, 1000000))
       ->type_name("N");
-  run.add_option("--hosts", options.hosts, "Where, and how many ranks on each; default: all here")
+  run.add_option("--hosts", options.hosts, "Hosts, and the number of ranks on each; default: this host")
       ->check(check_word)
       ->type_name("h0:2,h1:2");
-  run.add_option("--hostfile", options.hostfile, "The same as a file of Open MPI's: `h0 slots=2` a line")
+  run.add_option("--hostfile", options.hostfile, "File of hosts in Open MPI's format: `h0 slots=2` on each line")
       ->check(check_word)
       ->type_name("FILE");
-  run.add_option("--interface", options.interface, "Network (10.0.0.0/24) or device (eth0) between the hosts")
+  run.add_option("--interface", options.interface, "Network (10.0.0.0/24) or interface (eth0) between the hosts")
       ->check(check_word)
       ->type_name("NET");
-  run.add_option("--bind", options.bind, "auto, core or none: how ranks are tied to cores; see below")
+  run.add_option("--bind", options.bind, "Binding of ranks to cores: auto, core or none; see below")
       ->check(CLI::IsMember({"auto", "core", "none"}))
       ->capture_default_str()
-      ->type_name("HOW");
-  run.add_option("--env", options.environment, "A variable for every rank; may be repeated")
+      ->type_name("MODE");
+  run.add_option("--env", options.environment, "Environment variable of every rank; may be repeated")
       ->type_size(1)
       ->allow_extra_args(false)
       ->check(check_word)
       ->type_name("NAME[=VALUE]");
-  run.add_flag("--recovery", options.recovery, "A rank that fails does not end the others");
-  run.add_flag("--allow-lost", options.allow_lost, "With --recovery: ranks that were killed or lost do not count");
+  run.add_flag("--recovery", options.recovery, "If a rank fails, the other ranks continue");
+  run.add_flag("--allow-lost", options.allow_lost,
+               "With --recovery: killed and lost ranks do not change the exit status");
   run.add_option("--timeout", options.timeout_text, "End the job after this time: 90 (seconds), 10m, 2h")
       ->type_name("TIME");
   run.add_option("--grace", options.grace_text,
-                 "How long ranks may take to end by themselves after the first failure, and again after SIGTERM")
+                 "Time for ranks to end by themselves after the first failure, and again after SIGTERM")
       ->capture_default_str()
       ->type_name("TIME");
   run.add_flag("--no-prefix", options.no_prefix, "Do not write [rank] before each line");
-  run.add_flag("--quiet", options.quiet, "No summary, no remarks");
-  run.add_flag("--dry-run", options.dry_run, "Print mpirun's line, and do nothing");
-  run.add_option("--mca", options.mca, "A parameter of Open MPI; may be repeated")
+  run.add_flag("--quiet", options.quiet, "Write no summary and no remarks");
+  run.add_flag("--dry-run", options.dry_run, "Print the command line of mpirun and exit");
+  run.add_option("--mca", options.mca, "Parameter of Open MPI; may be repeated")
       ->allow_extra_args(false)
       ->check(check_parameter)
       ->check(CLI::Validator(check_word, "").application_index(0))
       ->type_name("KEY VALUE");
-  run.add_option("--agent", options.agent, "Starts the launcher's daemons on other hosts; default: ssh")
+  run.add_option("--agent", options.agent, "Program that starts daemons on other hosts; default: ssh")
       ->check(check_word)
       ->type_name("PROGRAM");
-  run.add_option("--mpirun", options.mpirun, "Open MPI's mpirun")
+  run.add_option("--mpirun", options.mpirun, "mpirun of Open MPI")
       ->check(check_word)
       ->capture_default_str()
       ->type_name("PROGRAM");
@@ -114,8 +115,8 @@ void refuse_inside_a_rank(const Surroundings& around) {
   const std::vector<std::string> names = rank_variables(around);
   if (names.empty()) return;
   throw std::runtime_error(
-      "this process is a rank of a job already, and a rank cannot start a job. To start "
-      "a job of its own, start it without the launcher's variables: env -u " +
+      "this process is a rank of a job already, and a rank cannot start a job. To start a job, unset the variables of "
+      "the launcher: env -u " +
       base::join(names, " -u ") + " kolo run ...");
 }
 
@@ -134,7 +135,7 @@ int start(const RunOptions& asked) {
   refuse_inside_a_rank(around);
   check_mpirun(options.mpirun);
   if (around.root && !options.quiet && !base::get_environment("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")) {
-    std::fprintf(stderr, "kolo run: as root, against Open MPI's advice: --allow-run-as-root is added\n");
+    std::fprintf(stderr, "kolo run: the user is root: added --allow-run-as-root, against the advice of Open MPI\n");
   }
   Listener listener = listen_on(own_address(options.interface, first_remote_host(options)));
   const Scratch scratch;  // after what takes time: signals are not caught before the launcher is there
@@ -146,7 +147,7 @@ int start(const RunOptions& asked) {
 }  // namespace
 
 void add_run_command(CLI::App& app, int& status) {
-  CLI::App* run = app.add_subcommand("run", "Start the ranks of a program, and say honestly how they ended");
+  CLI::App* run = app.add_subcommand("run", "Start the ranks of a program and report how each rank ended");
   auto options = std::make_shared<RunOptions>();  // shared with the callback, which outlives this call
   add_options(*run, *options);
   run->footer(kFooter);

@@ -136,7 +136,7 @@ std::string Job::story(std::size_t number, bool first) const {
   if (rank.phase == Phase::lost && rank.end.how == How::orphaned) {
     text += ": lost: the launcher's daemon on its host is gone";
   } else if (rank.phase == Phase::lost) {
-    text += ": lost: its host, or its supervisor there, is gone or out of reach";
+    text += ": lost: its host, or its supervisor on the host, is gone or unreachable";
   } else if (rank.end.how == How::not_started) {
     text += ": '" + policy_.program + "' could not be started: " + start_error(rank.end.value);
   } else if (rank.end.how == How::signalled) {
@@ -145,7 +145,7 @@ std::string Job::story(std::size_t number, bool first) const {
     text += ": exit status " + std::to_string(rank.end.value);
   }
   text += ", after " + seconds(rank.when - begin_);
-  if (rank.end.told) return text + ", because another rank failed, left or did not come";
+  if (rank.end.told) return text + ", because another rank failed, left or was missing";
   return rank.afterwards && !first ? text + ", when the job was ended" : text;
 }
 

@@ -87,7 +87,7 @@ int Launcher::run() {
     advance();
   }
   end_mpirun();
-  if (!end_processes_of(names_.job, SIGKILL, kReap)) say("processes that do not die are left behind");
+  if (!end_processes_of(names_.job, SIGKILL, kReap)) say("some processes of the job have not ended after SIGKILL");
   remove_session_of(mpirun_.pid);
   note_unwritable();
   const auto lines = job_.summary(Clock::now());
@@ -214,7 +214,7 @@ void Launcher::on_signals() {
     if (signal == SIGCHLD) {
       on_mpirun_end();
     } else if (signal == SIGTSTP) {
-      say("a job cannot be suspended: its ranks would go on");
+      say("a job cannot be suspended, because its ranks would continue");
     } else if (is_for_ranks(signal)) {
       send_to_all(signal);
     } else {
@@ -257,7 +257,8 @@ void Launcher::on_mpirun_output() {
   const bool too_few_files = tells_of_too_few_files(text);
   write(err_, nullptr, std::move(text), {});
   if (too_few_files && !job_.all_started()) {
-    say("the launcher may open too few files to start the ranks (ulimit -n: about 30, and a few for each on a host)");
+    say("the launcher may open too few files to start the ranks (raise ulimit -n: about 30, and a few for each rank of "
+        "a host)");
     end_start();
   }
 }
@@ -278,8 +279,8 @@ void Launcher::on_new_connection() {
 
 // No more can be heard of than are here: those who wait outside would have us look again and again.
 void Launcher::close_doors(int error) {
-  const std::string why = error == EMFILE ? " (ulimit -Hn: one for each rank, and a few)" : "";
-  say("no connection to further ranks: " + std::string(std::strerror(error)) + why);
+  const std::string why = error == EMFILE ? " (raise ulimit -Hn: one for each rank, and a few)" : "";
+  say("cannot accept further ranks: " + std::string(std::strerror(error)) + why);
   listener_.socket.reset();
   end_start();
 }
@@ -322,14 +323,15 @@ void Launcher::on_message(Connection& connection, const Message& message) {
     job_.ended(connection.rank, end, Clock::now());
     close(connection);
   } else {
-    throw std::runtime_error("not for us");
+    throw std::runtime_error("unexpected message");
   }
 }
 
 void Launcher::on_hello(Connection& connection, const Message& message) {
-  if (message.type != MessageType::hello) throw std::runtime_error("no hello");
+  if (message.type != MessageType::hello) throw std::runtime_error("the first message is not a hello");
   const Hello hello = decode_hello(message.body);
-  if (!same_secret(hello.token, names_.token) || !job_.started(hello)) throw std::runtime_error("a stranger");
+  if (!same_secret(hello.token, names_.token) || !job_.started(hello))
+    throw std::runtime_error("unknown rank or token");
   connection.rank = hello.rank;
   const std::string prefix = options_.no_prefix ? "" : "[" + std::to_string(hello.rank) + "] ";
   connection.streams = {Stream{&out_, LineSplitter(prefix), {}}, Stream{&err_, LineSplitter(prefix), {}}};
@@ -338,7 +340,7 @@ void Launcher::on_hello(Connection& connection, const Message& message) {
 }
 
 void Launcher::on_output(Connection& connection, std::string_view body) {
-  if (body.empty()) throw std::runtime_error("output of no stream");
+  if (body.empty()) throw std::runtime_error("output without a stream");
   Stream& stream = connection.streams[body.front() == '1' ? 0 : 1];
   body.remove_prefix(1);
   std::string lines = stream.lines.add(body);
@@ -439,7 +441,7 @@ bool Launcher::note_unwritable() {
     if (error == 0 || error == EPIPE || !unwritable_.insert(name).second) continue;
     news = true;
     job_.unwritable(name, error);
-    say(name + " cannot be written: " + std::strerror(error) + "; what the ranks write to it is lost");
+    say("cannot write " + name + ": " + std::strerror(error) + "; further output of the ranks to it is lost");
   }
   return news;
 }

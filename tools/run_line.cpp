@@ -91,7 +91,7 @@ std::chrono::milliseconds parse_duration(const std::string& text) {
   static const std::map<std::string, double> units{{"", 1e3}, {"ms", 1}, {"s", 1e3}, {"m", 60e3}, {"h", 3600e3}};
   const auto found = units.find(unit);
   if (error != std::errc{} || found == units.end() || !(value > 0) || value * found->second > 1e12) {
-    throw std::invalid_argument("'" + text + "' is not a time: 90, 500ms, 90s, 10m, 2h");
+    throw std::invalid_argument("'" + text + "' is not a time such as 90, 500ms, 90s, 10m, 2h");
   }
   return std::chrono::milliseconds(std::max<std::int64_t>(1, static_cast<std::int64_t>(value * found->second)));
 }
@@ -103,7 +103,8 @@ std::vector<Host> parse_hosts(const std::string& text) {
     const std::size_t comma = std::min(text.find(',', begin), text.size());
     const std::string_view item = std::string_view(text).substr(begin, comma - begin);
     const std::size_t colon = item.find(':');
-    if (item.empty() || colon == 0) throw std::invalid_argument("'" + text + "' is no list of hosts: h0:2,h1:2");
+    if (item.empty() || colon == 0)
+      throw std::invalid_argument("'" + text + "' is not a list of hosts such as h0:2,h1:2");
     const int count = colon == std::string_view::npos ? 1 : positive_number(item.substr(colon + 1), text);
     hosts.push_back({std::string(item.substr(0, colon)), count});
     begin = comma + 1;
@@ -137,7 +138,7 @@ RunOptions completed(RunOptions options, const Surroundings& surroundings) {
   }
   if (options.ranks == 0 && !options.hosts.empty()) options.ranks = slots(parse_hosts(options.hosts));
   if (options.ranks < 1)
-    throw std::invalid_argument("-n N is missing, the number of ranks, or --hosts with their slots");
+    throw std::invalid_argument("the number of ranks is missing; pass -n N, or --hosts with slots");
   if (!options.hosts.empty()) static_cast<void>(parse_hosts(options.hosts));  // throws
   const auto names = forwarded_names(options, surroundings);
   if (!options.interface.empty() && std::find(names.begin(), names.end(), kInterface) == names.end()) {
@@ -217,7 +218,7 @@ std::vector<std::string> mpirun_line(const RunOptions& options, const Surroundin
   add(line, {"-x", kColumnsVariable + ("=" + std::to_string(columns_of_a_rank(options, surroundings)))});
   add(line, {surroundings.program, "rank-shim", "--"});
   if (std::ranges::find(line, ":") != line.end()) {
-    throw std::invalid_argument("the value of an option is ':', which ends the options of mpirun; pass another");
+    throw std::invalid_argument("an option has the value ':', which ends the options of mpirun; pass another value");
   }
   std::ranges::transform(options.command, std::back_inserter(line), escape_colon);
   return line;

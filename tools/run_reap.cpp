@@ -94,7 +94,7 @@ Scratch::Scratch() {
   const std::string base = environment("TMPDIR");
   std::string name = (base.empty() ? "/tmp" : base) + "/kolo-run.XXXXXX";
   if (::mkdtemp(name.data()) == nullptr) {
-    throw std::runtime_error("no folder for temporary files: " + name + ": " + std::strerror(errno));
+    throw std::runtime_error("cannot create a folder for temporary files: " + name + ": " + std::strerror(errno));
   }
   path_ = name;
 }

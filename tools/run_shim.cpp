@@ -44,7 +44,7 @@ constexpr auto kDescendants = 2s;
 
 std::string variable(const char* name) {
   if (auto value = base::get_environment(name)) return *std::move(value);
-  throw std::runtime_error(std::string(name) + " is not set: this is a part of `kolo run`, not for use by itself");
+  throw std::runtime_error(std::string(name) + " is not set: only `kolo run` starts this command");
 }
 
 std::string host_name() {
@@ -187,7 +187,7 @@ void Supervisor::on_messages() {
   const ssize_t got = ::recv(socket_.get(), bytes.data(), bytes.size(), 0);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   try {
-    if (got <= 0) throw std::runtime_error("the connection is gone");
+    if (got <= 0) throw std::runtime_error("the connection to kolo run is closed");
     reader_.append({bytes.data(), static_cast<std::size_t>(got)});
     while (const auto message = reader_.next()) {
       const std::uint32_t number = decode_number(message->body);
@@ -265,10 +265,10 @@ void Supervisor::say_farewell() {
 
 int run_rank_shim(const std::vector<std::string>& words) {
   try {
-    if (words.empty()) throw std::runtime_error("no program");
+    if (words.empty()) throw std::runtime_error("the program is missing");
     return Supervisor(words).run();
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "kolo: the supervisor of a rank: %s\n", error.what());
+    std::fprintf(stderr, "kolo: supervisor of a rank: %s\n", error.what());
     return 1;
   }
 }

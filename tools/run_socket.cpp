@@ -50,7 +50,7 @@ sockaddr_in parse_address(const std::string& text) {
   if (colon != std::string::npos) std::from_chars(text.data() + colon + 1, text.data() + text.size(), port);
   address.sin_port = htons(port);
   if (::inet_pton(AF_INET, text.substr(0, colon).c_str(), &address.sin_addr) != 1) {
-    throw std::runtime_error("'" + text + "' is no address");
+    throw std::runtime_error("'" + text + "' is not an IPv4 address");
   }
   return address;
 }
@@ -63,7 +63,7 @@ bool is_wanted(const std::string& wanted, const std::string& name, in_addr own) 
   unsigned bits = 33;
   std::from_chars(wanted.data() + slash + 1, wanted.data() + wanted.size(), bits);
   if (bits > 32 || ::inet_pton(AF_INET, wanted.substr(0, slash).c_str(), &network) != 1) {
-    throw std::runtime_error("'" + wanted + "' is neither a network (10.0.0.0/24) nor an interface");
+    throw std::runtime_error("--interface: '" + wanted + "' is neither a network (10.0.0.0/24) nor an interface");
   }
   const std::uint32_t mask = bits == 0 ? 0 : ~std::uint32_t{0} << (32 - bits);
   return (ntohl(own.s_addr) & mask) == (ntohl(network.s_addr) & mask);
@@ -79,7 +79,7 @@ std::string address_on(const std::string& interface) {
     std::memcpy(&address, item->ifa_addr, sizeof address);
     if (is_wanted(interface, item->ifa_name, address.sin_addr)) return text_of(address.sin_addr);
   }
-  throw std::runtime_error("this host has no address on " + interface);
+  throw std::runtime_error("--interface: this host has no IPv4 address on " + interface);
 }
 
 // Nothing is sent: the kernel says which address it would send from.
@@ -89,7 +89,7 @@ std::string address_towards(const std::string& host) {
   hints.ai_socktype = SOCK_DGRAM;
   addrinfo* found = nullptr;
   if (const int error = ::getaddrinfo(host.c_str(), "9", &hints, &found); error != 0) {
-    throw std::runtime_error("host " + host + ": " + ::gai_strerror(error));
+    throw std::runtime_error("cannot resolve host " + host + ": " + ::gai_strerror(error));
   }
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> all(found, &::freeaddrinfo);
   const base::UniqueFd probe(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -97,7 +97,7 @@ std::string address_towards(const std::string& host) {
   socklen_t length = sizeof own;
   if (::connect(probe.get(), found->ai_addr, found->ai_addrlen) != 0 ||
       ::getsockname(probe.get(), reinterpret_cast<sockaddr*>(&own), &length) != 0) {
-    fail("no way to host " + host);
+    fail("no route to host " + host);
   }
   return text_of(own.sin_addr);
 }
@@ -118,7 +118,7 @@ Listener listen_on(const std::string& address) {
   if (listener.socket) set(listener.socket.get(), SOL_SOCKET, SO_RCVBUF, kReceiveBuffer);  // of what is accepted, too
   if (!listener.socket || ::bind(listener.socket.get(), generic, length) != 0 ||
       ::listen(listener.socket.get(), SOMAXCONN) != 0 || ::getsockname(listener.socket.get(), generic, &length) != 0) {
-    fail("listening on " + address);
+    fail("cannot listen on " + address);
   }
   listener.address = address + ":" + std::to_string(ntohs(own.sin_port));
   return listener;
@@ -135,7 +135,7 @@ base::UniqueFd connect_to(const std::string& address, std::chrono::milliseconds 
   base::UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) fail("socket");
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&peer), sizeof peer) != 0 && errno != EINPROGRESS) {
-    fail("connecting to kolo run at " + address);
+    fail("cannot connect to kolo run at " + address);
   }
   pollfd wait{socket.get(), POLLOUT, 0};
   int error = 0;
@@ -146,7 +146,7 @@ base::UniqueFd connect_to(const std::string& address, std::chrono::milliseconds 
   if (ready < 0) error = errno;
   if (error != 0) {
     errno = error;
-    fail("connecting to kolo run at " + address);
+    fail("cannot connect to kolo run at " + address);
   }
   watch_for_death(socket.get());
   return socket;

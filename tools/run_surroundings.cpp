@@ -34,7 +34,7 @@ std::vector<std::string> host_names(const RunOptions& options) {
   }
   if (options.hostfile.empty()) return names;
   std::ifstream file(options.hostfile);
-  if (!file) throw std::runtime_error("host file " + options.hostfile + ": " + std::strerror(errno));
+  if (!file) throw std::runtime_error("cannot read host file " + options.hostfile + ": " + std::strerror(errno));
   for (std::string line; std::getline(file, line);) {
     const std::size_t begin = line.find_first_not_of(" \t");
     if (begin == std::string::npos || line[begin] == '#') continue;
@@ -81,7 +81,7 @@ std::string first_remote_host(const RunOptions& options) {
 void check_mpirun(const std::string& mpirun) {
   const Child child = start_child({{mpirun, "--version"}, true, true, SIGKILL});
   if (child.error == ENOENT) {
-    throw std::runtime_error(mpirun + " is not there: install Open MPI (Debian: apt-get install openmpi-bin)");
+    throw std::runtime_error("cannot find " + mpirun + "; install Open MPI (Debian: apt-get install openmpi-bin)");
   }
   if (child.error != 0) throw std::runtime_error(mpirun + ": " + start_error(child.error));
   std::string text;
@@ -91,7 +91,8 @@ void check_mpirun(const std::string& mpirun) {
   }
   ::waitpid(child.pid, nullptr, 0);
   if (text.find("Open MPI") == std::string::npos) {
-    throw std::runtime_error(mpirun + " is not Open MPI's, which kolo is built for; --mpirun names another. It says: " +
+    throw std::runtime_error(mpirun +
+                             " is not the mpirun of Open MPI, which kolo needs; set --mpirun. Its version is: " +
                              text.substr(0, text.find('\n')));
   }
 }

@@ -37,7 +37,7 @@ template <class T>
 T number_of(std::string_view text) {
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) throw std::runtime_error("a message with no number");
+  if (error != std::errc{} || end != text.data() + text.size()) throw std::runtime_error("message without a number");
   return value;
 }
 
@@ -55,7 +55,7 @@ std::string encode(MessageType type, std::string_view body) {
 std::string encode_number(MessageType type, std::uint32_t number) { return encode(type, four_bytes(number)); }
 
 std::uint32_t decode_number(std::string_view body) {
-  if (body.size() != 4) throw std::runtime_error("a number of " + std::to_string(body.size()) + " bytes");
+  if (body.size() != 4) throw std::runtime_error("number of " + std::to_string(body.size()) + " bytes instead of 4");
   return from_four_bytes(body);
 }
 
@@ -68,7 +68,7 @@ Hello decode_hello(std::string_view body) {
   std::vector<std::string_view> words;
   while (words.size() < 3) {
     const std::size_t space = body.find(' ');
-    if (space == std::string_view::npos) throw std::runtime_error("a hello that is too short");
+    if (space == std::string_view::npos) throw std::runtime_error("truncated hello");
     words.push_back(body.substr(0, space));
     body.remove_prefix(space + 1);
   }
@@ -84,16 +84,17 @@ std::string encode(const End& end) {
 
 End decode_end(std::string_view body) {
   const bool known = body.size() > 2 && std::string_view("xsno").find(body[0]) != body.npos;
-  if (!known || (body[1] != '0' && body[1] != '1')) throw std::runtime_error("an end that nobody knows");
+  if (!known || (body[1] != '0' && body[1] != '1')) throw std::runtime_error("unknown kind of end");
   return {static_cast<How>(body[0]), number_of<int>(body.substr(2)), body[1] == '1'};
 }
 
 std::optional<Message> MessageReader::next() {
   if (pending_.empty()) return std::nullopt;
-  if (!known(pending_.front())) throw std::runtime_error("not one of our messages");
+  if (!known(pending_.front())) throw std::runtime_error("unknown message type");
   if (pending_.size() < kHead) return std::nullopt;
   const std::size_t length = from_four_bytes(std::string_view(pending_).substr(1));
-  if (length > kMaxMessage) throw std::runtime_error("a message of " + std::to_string(length) + " bytes");
+  if (length > kMaxMessage)
+    throw std::runtime_error("message of " + std::to_string(length) + " bytes exceeds the limit");
   if (pending_.size() < kHead + length) return std::nullopt;
   Message message{static_cast<MessageType>(pending_.front()), pending_.substr(kHead, length)};
   pending_.erase(0, kHead + length);

@@ -327,7 +327,7 @@ def closed_streams(run, left):
 
 def full_disk(run, left):
     """What cannot be written is told, and ends the job, whether ranks go on or end with 0."""
-    no_space = "standard output cannot be written: No space left on device; what the ranks write to it is lost"
+    no_space = "cannot write standard output: No space left on device; further output of the ranks to it is lost"
     problems = run.job(left, "-n 2 --quiet", "echo line; sleep 100", redirection=">/dev/full").expect(122, no_space)
     problems += run.job(left, "-n 1", "echo line", redirection=">/dev/full").expect(
         122, no_space, "; standard output could not be written: No space left on device; exit status 122")
@@ -342,7 +342,7 @@ def missing_interpreter(run, left):
     done = subprocess.run(command, capture_output=True, text=True, env=left.environment, timeout=PATIENCE)
     program.unlink()
     return Result(done.returncode, done.stdout, done.stderr).expect(
-        126, "program' could not be started: the file is there, but the interpreter that its first line names")
+        126, "program' could not be started: the file exists, but the interpreter that its first line names")
 
 
 def missing_program(run, left):
@@ -392,7 +392,7 @@ def too_few_files(run, left):
     """More connections than it may ever have: said, and not waited for."""
     script = replace_mpirun(left, CALLERS)
     problems = run.job(left, f"-n 50 --grace 0.5 --mpirun {script}", "true", (40, 40)).expect(
-        121, "no connection to further ranks: Too many open files .*ulimit -Hn", r"rank \d+: was not started", r"and \d+ more ranks")
+        121, "cannot accept further ranks: Too many open files .*ulimit -Hn", r"rank \d+: was not started", r"and \d+ more ranks")
     script.unlink()
     return problems
 

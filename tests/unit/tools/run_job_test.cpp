@@ -60,7 +60,7 @@ TEST(RunJob, WhoWasToldOfAFailureHasNotFailedFirst) {
     const auto lines = job.summary(kBegin + 2s);
     ASSERT_EQ(lines.size(), 4U);
     EXPECT_EQ(lines[1], "rank 1 on h1: exit status 3, after 2.0 s");
-    EXPECT_EQ(lines[2], "rank 0 on h0: exit status 4, after 1.0 s, because another rank failed, left or did not come");
+    EXPECT_EQ(lines[2], "rank 0 on h0: exit status 4, after 1.0 s, because another rank failed, left or was missing");
     EXPECT_THAT(lines[3], HasSubstr("rank 2 on h2: aborted (SIGABRT), after 1.0 s, because"));
   }
 }
@@ -84,7 +84,7 @@ TEST(RunJob, WhoWasKilledBeforeTheJobWasEndedHasFailedFirst) {
   EXPECT_EQ(job.status(), 137);
   const auto lines = job.summary(kBegin + 2s);
   EXPECT_EQ(lines.at(1), "rank 2 on h2: killed by SIGKILL, after 1.0 s");
-  EXPECT_EQ(lines.at(2), "rank 1 on h1: exit status 3, after 1.0 s, because another rank failed, left or did not come");
+  EXPECT_EQ(lines.at(2), "rank 1 on h1: exit status 3, after 1.0 s, because another rank failed, left or was missing");
   EXPECT_EQ(lines.at(3), "rank 0 on h0: killed by SIGTERM, after 2.0 s, when the job was ended");
 }
 
@@ -125,7 +125,7 @@ TEST(RunJob, AProgramThatIsThereButWhatRunsItIsNot) {
   Job job = all_running(1);
   job.ended(0, {How::not_started, ELIBACC}, kBegin);
   EXPECT_EQ(job.status(), 126);
-  EXPECT_THAT(job.summary(kBegin).at(1), HasSubstr("'./train' could not be started: the file is there, but"));
+  EXPECT_THAT(job.summary(kBegin).at(1), HasSubstr("'./train' could not be started: the file exists, but"));
 }
 
 TEST(RunJob, OutputThatCannotBeWritten) {
