@@ -356,7 +356,7 @@ bool EngineImpl::drive(Visitor visitor, const std::function<bool()>& done, std::
     const std::chrono::nanoseconds spent = std::chrono::steady_clock::now() - start;
     parts_.counters->wait_ns.add(static_cast<std::uint64_t>(spent.count()));
   }
-  parts_.counters->looks.add(looks);
+  parts_.counters->polls.add(looks);
   return in_time;
 }
 

@@ -24,7 +24,7 @@ constexpr Row kRows[] = {
     {"bytes_carried", &Counters::bytes_carried},
     {"pieces_travelling_max", &Counters::pieces_travelling_max},
     {"coordinator_wakeups", &Counters::coordinator_wakeups},
-    {"looks", &Counters::looks},
+    {"polls", &Counters::polls},
     {"launches", &Counters::launches},
     {"plan_hits", &Counters::plan_hits},
     {"plan_misses", &Counters::plan_misses},

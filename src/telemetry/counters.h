@@ -37,7 +37,7 @@ struct Counters {
   Counter bytes_carried;          // of devices' gradients, through this rank's host memory, one share of each bucket
   Counter pieces_travelling_max;  // pieces of one share that were on the network at the same time, as a maximum
   Counter coordinator_wakeups;
-  Counter looks;        // of those who wait, the coordinator thread among them, for something to do
+  Counter polls;        // of operations, by waiting callers and by the coordinator thread
   Counter launches;     // collectives started by the engine
   Counter plan_hits;    // rounds that ran on a frozen plan
   Counter plan_misses;  // rounds that were negotiated
