@@ -52,9 +52,9 @@ void print_timings(const std::vector<Way>& ways, const std::vector<Timing>& timi
   for (std::size_t i = 0; i < ways.size(); ++i) {
     const double gbps = ways[i].bytes / timings[i].median / 1000;
     std::printf(
-        "{\"what\": \"%s\", \"way\": \"%s\", \"us\": %.2f, \"us_p10\": %.2f, \"us_p90\": %.2f, \"bytes\": %.0f, "
+        "{\"what\": \"%s\", \"variant\": \"%s\", \"us\": %.2f, \"us_p10\": %.2f, \"us_p90\": %.2f, \"bytes\": %.0f, "
         "\"gbps\": %.1f, \"of_copy\": %.3f}\n",
-        ways[i].what.c_str(), ways[i].way.c_str(), timings[i].median, timings[i].p10, timings[i].p90, ways[i].bytes,
+        ways[i].what.c_str(), ways[i].variant.c_str(), timings[i].median, timings[i].p10, timings[i].p90, ways[i].bytes,
         gbps, gbps / copy_gbps);
   }
   std::fflush(stdout);

@@ -12,9 +12,9 @@ namespace kolo::bench {
 
 // One way to do something.
 struct Way {
-  std::string what;  // "pack f32", which is compared only with its like
-  std::string way;   // "kolo", "foreach_copy"
-  double bytes = 0;  // that it reads and writes, at the least
+  std::string what;     // "pack f32", which is compared only with its like
+  std::string variant;  // "kolo", "foreach_copy"
+  double bytes = 0;     // that it reads and writes, at the least
   std::function<void()> body;
   std::function<void()> renew;  // rewrites what the body reads; may be empty
 };

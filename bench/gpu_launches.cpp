@@ -54,8 +54,8 @@ class Model {
 };
 
 void print(const char* way, const DeviceWork& work, double step_ms) {
-  std::printf("{\"what\": \"launches a step\", \"way\": \"%s\", %s, \"step_ms\": %.3f}\n", way, json_of(work).c_str(),
-              step_ms);
+  std::printf("{\"what\": \"launches a step\", \"variant\": \"%s\", %s, \"step_ms\": %.3f}\n", way,
+              json_of(work).c_str(), step_ms);
   std::fflush(stdout);
 }
 

@@ -1,7 +1,7 @@
 // What kolo costs a training step of one GPU: ResNet-50, one model in one process, trained with kolo and without in
 // turns, so that all run the same convolutions. A rank that is alone packs nothing; "kolo, packing" has it pack all the
 // same, and so costs what a rank among others pays beside the exchange itself.
-// gpu_overhead [BATCH [bf16|fp16|off [TURNS]]]; JSON lines on stdout.
+// gpu_overhead [BATCH [bf16|fp16|off [BLOCKS]]]; JSON lines on stdout.
 #include <ATen/Functions.h>
 
 #include <algorithm>
@@ -97,7 +97,8 @@ imagenet::Options options_of(int argc, char** argv) {
 void print_ratios(Way way, int batch, const char* amp, std::vector<double> ratios) {
   std::sort(ratios.begin(), ratios.end());
   std::printf(
-      "{\"what\": \"of_alone\", \"way\": \"%s\", \"batch\": %d, \"amp\": \"%s\", \"median\": %.4f, \"least\": %.4f, "
+      "{\"what\": \"of_alone\", \"variant\": \"%s\", \"batch\": %d, \"amp\": \"%s\", \"median\": %.4f, \"least\": "
+      "%.4f, "
       "\"most\": %.4f}\n",
       kNames[way], batch, amp, ratios[ratios.size() / 2], ratios.front(), ratios.back());
 }
@@ -116,8 +117,9 @@ void run(const imagenet::Options& options, const char* amp, int turns) {
   }
   for (const Way way : {without, kolo, packing}) {  // last, because the profiler slows all launches from then on
     training.go(way);
-    std::printf("{\"what\": \"overhead\", \"way\": \"%s\", \"batch\": %d, \"amp\": \"%s\", \"step_ms\": %.3f, %s}\n",
-                kNames[way], options.batch, amp, median(times[way]), json_of(training.work()).c_str());
+    std::printf(
+        "{\"what\": \"overhead\", \"variant\": \"%s\", \"batch\": %d, \"amp\": \"%s\", \"step_ms\": %.3f, %s}\n",
+        kNames[way], options.batch, amp, median(times[way]), json_of(training.work()).c_str());
   }
   for (const Way way : {kolo, packing}) print_ratios(way, options.batch, amp, ratios[way]);
 }

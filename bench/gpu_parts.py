@@ -109,15 +109,15 @@ def benchmarks(layout, options):
                    [*layout.script("bench/gpu_peer.py"), "--count", *([way] if way else [])], 120, figures=True)
     for amp in options.amp.split(","):
         for batch in options.batch.split(","):
-            yield Part(f"bench_overhead_{amp}_{batch}", f"what kolo costs a step in {amp}, in turns in one process, batch {batch}",
+            yield Part(f"bench_overhead_{amp}_{batch}", f"what kolo costs a step in {amp}, alternating in one process, batch {batch}",
                        [layout.program("gpu_overhead"), batch, amp], 180, with_libraries(layout), figures=True)
             yield Part(f"bench_overhead_{amp}_{batch}_ddp", f"what DDP costs a step in {amp}, likewise, batch {batch}",
-                       [*layout.script("bench/gpu_peer.py"), "--ddp", "--turns", "9", "--batch", batch, "--amp", amp], 180,
+                       [*layout.script("bench/gpu_peer.py"), "--ddp", "--blocks", "9", "--batch", batch, "--amp", amp], 180,
                        figures=True)
         for ranks in numbers_of_ranks(layout.gpus):
             command = [*layout.script("bench/gpu_step.py"), "--trainer", layout.program("imagenet_resnet50"),
                        "--python", layout.python, "--libraries", layout.libraries(), "--amp", amp, "--batch", options.batch,
-                       "--rounds", str(options.rounds), "--seconds", str(options.seconds), "--ranks", str(ranks)]
+                       "--repetitions", str(options.repetitions), "--seconds", str(options.seconds), "--ranks", str(ranks)]
             others = "PyTorch plain and under DDP" if ranks == 1 else f"and under DDP, {ranks} GPUs"
             yield Part(f"bench_step_{amp}" + (f"_{ranks}" if ranks > 1 else ""), f"images a second in {amp}: kolo on and off, {others}",
                        command, int(options.seconds * 1.3) + 60, figures=True)

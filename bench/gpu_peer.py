@@ -5,7 +5,7 @@
     bench/gpu_peer.py --ddp                                  the same under DistributedDataParallel, a world of one
     torchrun --nproc-per-node 4 bench/gpu_peer.py --ddp      and of four
     bench/gpu_peer.py --count                                kernels, copies and fills of a step, by torch's profiler
-    bench/gpu_peer.py --ddp --turns 9                        what DDP costs a step: one model, with it and without, in turns
+    bench/gpu_peer.py --ddp --blocks 9                        what DDP costs a step: one model, with it and without, alternating
     bench/gpu_peer.py --describe                             the GPU and the versions
 
 As imagenet_resnet50 --data synthetic:device: ready images on the device, autocast, loss in fp32, SGD with momentum and
@@ -42,11 +42,11 @@ def arguments():
     parser.add_argument("--image-size", type=int, default=224)
     parser.add_argument("--amp", choices=("off", "bf16", "fp16"), default="bf16")
     parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--log-interval", type=int, default=20, help="steps between two looks at the device")
-    parser.add_argument("--ddp", action="store_true", help="under DistributedDataParallel")
+    parser.add_argument("--log-interval", type=int, default=20, help="steps between two waits for the device")
+    parser.add_argument("--ddp", action="store_true", help="train under DistributedDataParallel")
     parser.add_argument("--count", action="store_true", help="count what the device runs instead of timing it")
-    parser.add_argument("--turns", type=int, default=0, help="with --ddp: so often with it and so often without")
-    parser.add_argument("--describe", action="store_true", help="say what there is, and do nothing")
+    parser.add_argument("--blocks", type=int, default=0, help="with --ddp: blocks of steps with DDP, and as many without")
+    parser.add_argument("--describe", action="store_true", help="describe the GPU and the versions, and exit")
     return parser.parse_args()
 
 
@@ -155,17 +155,17 @@ def count_launches(training, options, steps=4):
             continue
         name = event.name
         kinds["copies" if name.startswith("Memcpy") else "fills" if name.startswith("Memset") else "kernels"] += 1
-    line = {"what": "launches a step", "way": "PyTorch DDP" if options.ddp else "PyTorch"}
+    line = {"what": "launches a step", "variant": "PyTorch DDP" if options.ddp else "PyTorch"}
     print(json.dumps({**line, **{kind: number / steps for kind, number in kinds.items()}}), flush=True)
 
 
-def time_turns(training, options, warm_up=6, steps=20):
+def time_blocks(training, options, warm_up=6, steps=20):
     """As bench/gpu_overhead.cpp has it for kolo."""
     models = {"PyTorch DDP": training.model, "PyTorch": training.model.module}
-    times = {way: [] for way in models}
-    for turn in range(options.turns):
-        for way in sorted(models, reverse=turn % 2 == 1):
-            training.model = models[way]
+    times = {variant: [] for variant in models}
+    for block in range(options.blocks):
+        for variant in sorted(models, reverse=block % 2 == 1):
+            training.model = models[variant]
             for _ in range(warm_up):
                 training.step()
             wait_for(options.device)
@@ -173,12 +173,12 @@ def time_turns(training, options, warm_up=6, steps=20):
             for _ in range(steps):
                 training.step()
             wait_for(options.device)
-            times[way].append(1000 * (time.perf_counter() - begin) / steps)
+            times[variant].append(1000 * (time.perf_counter() - begin) / steps)
     same = {"batch": options.batch, "amp": options.amp}
-    for way, each in times.items():
-        print(json.dumps({"what": "overhead", "way": way, **same, "step_ms": round(statistics.median(each), 3)}), flush=True)
+    for variant, each in times.items():
+        print(json.dumps({"what": "overhead", "variant": variant, **same, "step_ms": round(statistics.median(each), 3)}), flush=True)
     ratios = sorted(plain / ddp for plain, ddp in zip(times["PyTorch"], times["PyTorch DDP"]))
-    print(json.dumps({"what": "of_alone", "way": "PyTorch DDP", **same, "median": round(ratios[len(ratios) // 2], 4),
+    print(json.dumps({"what": "of_alone", "variant": "PyTorch DDP", **same, "median": round(ratios[len(ratios) // 2], 4),
                       "least": round(ratios[0], 4), "most": round(ratios[-1], 4)}), flush=True)
 
 
@@ -202,18 +202,18 @@ def main():
     if options.describe:
         print(json.dumps(describe()))
         return
-    if options.turns and not options.ddp:
-        sys.exit("gpu_peer.py: --turns compares DDP with none: add --ddp")
-    if SIZE > 1 and (not options.ddp or options.count or options.turns):
-        sys.exit("gpu_peer.py: several ranks train with --ddp; --count and --turns are of one")
+    if options.blocks and not options.ddp:
+        sys.exit("gpu_peer.py: --blocks compares DDP with none: add --ddp")
+    if SIZE > 1 and (not options.ddp or options.count or options.blocks):
+        sys.exit("gpu_peer.py: several ranks train with --ddp; --count and --blocks are of one")
     if options.device == "cuda":
         torch.cuda.set_device(LOCAL_RANK)
     with world(options):
         training = Training(options)
         if options.count:
             count_launches(training, options)
-        elif options.turns:
-            time_turns(training, options)
+        elif options.blocks:
+            time_blocks(training, options)
         else:
             time_steps(training, options)
 

@@ -32,26 +32,26 @@ def one(records, **wanted):
 
 
 def ratio(what, kolo, other, goal):
-    return Figure(f"{what}: time of {other['way']} over kolo's", round(other["us"] / kolo["us"], 3), "x", goal,
+    return Figure(f"{what}: time of {other['variant']} over kolo's", round(other["us"] / kolo["us"], 3), "x", goal,
                   f"{other['us']} us")
 
 
 def kernel_figures(records):
     for what in ("pack f32", "unpack f32", "pack bf16", "unpack bf16", "pack f16", "unpack f16"):
-        kolo = one(records, what=what, way="kolo")
+        kolo = one(records, what=what, variant="kolo")
         if kolo is None:
             continue
         beside = f"{kolo['us']} us, {kolo['gbps']} GB/s"
         yield Figure(f"{what}: kolo, of the device-to-device copy's rate", kolo["of_copy"], "", 0.85, beside)
-        for way in ("foreach_copy", "one by one"):
-            other = one(records, what=what, way=way)
+        for variant in ("foreach_copy", "one by one"):
+            other = one(records, what=what, variant=variant)
             if other:
                 yield ratio(what, kolo, other, 1.0)
-    for what, ours, way, goal in (("sgd", "kolo", "torch's fused", 1.0), ("adamw", "kolo", "torch's fused", 1.0),
+    for what, ours, variant, goal in (("sgd", "kolo", "torch's fused", 1.0), ("adamw", "kolo", "torch's fused", 1.0),
                                   ("scale f32", "kolo", "torch's mul_", None), ("scale bf16", "kolo", "torch's mul_", None),
                                   ("find_nonfinite", "kolo", "torch's check and unscale", None),
                                   ("images", "kolo, with flips", "torch, without", None)):
-        kolo, other = one(records, what=what, way=ours), one(records, what=what, way=way)
+        kolo, other = one(records, what=what, variant=ours), one(records, what=what, variant=variant)
         if kolo and other:
             yield Figure(f"{what}: kolo, of the copy's rate", kolo["of_copy"], "", None, f"{kolo['us']} us, {kolo['gbps']} GB/s")
             yield ratio(what, kolo, other, goal)
@@ -62,36 +62,36 @@ def launch_figures(records):
         beside = f"{each['copies']} copies, {each['fills']} fills"
         if "step_ms" in each:
             beside += f", {each['step_ms']} ms a step; of kolo: {json.dumps(each['kolo_kernels'])}"
-        yield Figure(f"kernels a step, {each['way']}", each["kernels"], "", None, beside)
+        yield Figure(f"kernels a step, {each['variant']}", each["kernels"], "", None, beside)
 
 
 def overhead_figures(records):
     for each in select(records, what="of_alone"):
         name = f"batch {each['batch']}, {each['amp']}"
-        beside = f"single turns {each['least']} to {each['most']}"
+        beside = f"single blocks {each['least']} to {each['most']}"
         same = {"what": "overhead", "batch": each["batch"], "amp": each["amp"]}
-        work = one(records, way=each["way"], **same)
+        work = one(records, variant=each["variant"], **same)
         if work:
             beside += f"; {work['step_ms']} ms a step"
-        for way in (each["way"], "without kolo" if each["way"].startswith("kolo") else "PyTorch"):
-            idle = (one(records, way=way, **same) or {}).get("idle")
+        for variant in (each["variant"], "without kolo" if each["variant"].startswith("kolo") else "PyTorch"):
+            idle = (one(records, variant=variant, **same) or {}).get("idle")
             if idle:
-                beside += f"; {way}: the device does nothing for {idle['us']} us of a profiled step"
-        goal = 0.99 if each["way"].startswith("kolo") else None
-        yield Figure(f"{name}: a step without over a step with {each['way']}, in one process", each["median"], "", goal, beside)
+                beside += f"; {variant}: the device does nothing for {idle['us']} us of a profiled step"
+        goal = 0.99 if each["variant"].startswith("kolo") else None
+        yield Figure(f"{name}: a step without over a step with {each['variant']}, in one process", each["median"], "", goal, beside)
 
 
 def step_figures(records, copy_gbps):
-    for kolo in select(records, what="images a second", way="kolo"):
+    for kolo in select(records, what="images a second", variant="kolo"):
         ranks = kolo["ranks"]
         name = f"batch {kolo['batch']}, {kolo['amp']}" + (f", {ranks} ranks" if ranks > 1 else "")
         same = {"what": "images a second", "ranks": ranks, "batch": kolo["batch"], "amp": kolo["amp"]}
-        yield Figure(f"{name}: kolo's trainer", kolo["images_per_s"], "images/s", None, f"rounds {kolo['rounds']}")
-        for way, key, goal in (("kolo's trainer without kolo", "of_alone", None), ("PyTorch", "of_pytorch", 1.0),
+        yield Figure(f"{name}: kolo's trainer", kolo["images_per_s"], "images/s", None, f"repetitions {kolo['repetitions']}")
+        for variant, key, goal in (("kolo's trainer without kolo", "of_alone", None), ("PyTorch", "of_pytorch", 1.0),
                                ("PyTorch DDP", "of_ddp", 1.0)):
-            other = one(records, way=way, **same)
+            other = one(records, variant=variant, **same)
             if other:
-                yield Figure(f"{name}: kolo, of {way}", kolo[key], "", goal, f"{other['images_per_s']} images/s")
+                yield Figure(f"{name}: kolo, of {variant}", kolo[key], "", goal, f"{other['images_per_s']} images/s")
         if copy_gbps:
             bound = ranks * copy_gbps * 1e9 / BYTES_OF_AN_IMAGE
             yield Figure(f"{name}: kolo, of what the memory allows", round(kolo["images_per_s"] / bound, 3), "", None,

@@ -3,9 +3,9 @@
 
     bench/step.py --ddp-python ddp-venv/bin/python3 --batch 4,8 --json step.jsonl
 
-Each setting runs for a few steps in processes of its own, then the next one; that is a round. Rounds repeat, so that
-whatever the machine does meanwhile hits all settings alike. Medians are over the steps of all rounds, the first steps
-of each process left out. Ratios are of medians. bench/README.md explains the columns.
+In a repetition each setting runs for a few steps in its own processes, one setting after the other. Changes of the
+machine's speed therefore affect all settings. Medians are over the steps of all repetitions, except the first steps of
+each process. Ratios are of medians. bench/README.md explains the columns.
 """
 import argparse
 import contextlib
@@ -51,7 +51,7 @@ class Setting:
     gradients: str = None  # of kolo: packed or shared
     update: str = None  # of kolo: overlapped or after
     samples: list = dataclasses.field(default_factory=list)  # JSON lines of steady steps
-    rounds: list = dataclasses.field(default_factory=list)  # median step_ms of each round
+    repetitions: list = dataclasses.field(default_factory=list)  # median step_ms of each repetition
 
     def column(self, field):
         return [sample[field] for sample in self.samples if sample.get(field) is not None]
@@ -75,7 +75,7 @@ class HelpWithDefaults(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescr
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpWithDefaults)
-    parser.add_argument("--rounds", type=int, default=5, help="each of them every setting once; fewer than 3 are noise")
+    parser.add_argument("--repetitions", type=int, default=5, help="repetitions of each setting; with fewer than 3 the results are noise")
     parser.add_argument("--steps", type=int, default=15, help="of each process")
     parser.add_argument("--warmup", type=int, default=3, help="of them, not counted")
     parser.add_argument("--batch", default="4,8", help="images a rank, a list")
@@ -104,8 +104,8 @@ def arguments():
     options.batch = [int(value) for value in options.batch.split(",")]
     options.formats = options.formats.split(",")
     options.coordinators = options.coordinators.split(",")
-    if options.warmup >= options.steps or options.rounds < 1:
-        fail("--steps must be more than --warmup, --rounds at least 1")
+    if options.warmup >= options.steps or options.repetitions < 1:
+        fail("--steps must be more than --warmup, --repetitions at least 1")
     options.ranks = options.ranks or options.hosts or 2
     shareable = options.hosts < 2 or options.ranks == options.hosts
     options.gradients = (options.gradients or ("packed,shared" if shareable else "packed")).split(",")
@@ -208,7 +208,7 @@ def measure(setting, options, folder):
     lines = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
     steady = [line for line in lines if line["kind"] == "step" and line["step"] >= options.warmup]
     setting.samples += steady
-    setting.rounds.append(statistics.median(line["step_ms"] for line in steady))
+    setting.repetitions.append(statistics.median(line["step_ms"] for line in steady))
 
 
 @contextlib.contextmanager
@@ -226,13 +226,13 @@ def emulated_hosts(options):
         subprocess.run([CLUSTER, "down"], check=False, timeout=60)
 
 
-def run_rounds(settings, options):
+def run_repetitions(settings, options):
     with tempfile.TemporaryDirectory(prefix="kolo-step-") as folder:
-        for number in range(options.rounds):
-            # Every other round backwards: nobody is always first, or always behind the same one.
+        for number in range(options.repetitions):
+            # Every other repetition backwards: no setting is always first, or always behind the same one.
             for place, setting in enumerate(settings if number % 2 == 0 else settings[::-1], 1):
                 if sys.stderr.isatty():
-                    print(f"\rround {number + 1}/{options.rounds}, setting {place}/{len(settings)}", end="", file=sys.stderr)
+                    print(f"\rrepetition {number + 1}/{options.repetitions}, setting {place}/{len(settings)}", end="", file=sys.stderr)
                 measure(setting, options, folder)
     if sys.stderr.isatty():
         print("\r" + " " * 40 + "\r", end="", file=sys.stderr)
@@ -275,8 +275,8 @@ def record(setting, settings, options):
             "hosts": options.hosts or 1, "rate": options.rate, "wire_ms": wire_ms(options),
             "over_bound": median / bound if bound else None,
             "forward_ms_p50": setting.median("forward_ms"), "update_ms_p50": setting.median("update_ms"),
-            "rounds": len(setting.rounds), "steps": len(setting.samples), "step_ms_p50": median,
-            "step_ms_p10": setting.quantile(0.1), "step_ms_p90": setting.quantile(0.9), "rounds_ms": setting.rounds,
+            "repetitions": len(setting.repetitions), "steps": len(setting.samples), "step_ms_p50": median,
+            "step_ms_p10": setting.quantile(0.1), "step_ms_p90": setting.quantile(0.9), "repetitions_ms": setting.repetitions,
             "over_alone": median / floor, "kolo_speedup": median / ours, "exposed_ms_p50": setting.median("exposed_ms"),
             "page_faults": statistics.mean(setting.column("page_faults"))}
 
@@ -288,7 +288,7 @@ def show(records):
         if group != (r["batch"], r["memory_format"]):
             group = (r["batch"], r["memory_format"])
             print(f"\nResNet-50, {r['ranks']} ranks x {r['threads']} thread(s), batch {r['batch']} a rank, {r['image_size']} px, "
-                  f"{r['memory_format']}, {r['rounds']} rounds"
+                  f"{r['memory_format']}, {r['repetitions']} repetitions"
                   + (f"; {r['hosts']} hosts, {r['rate'] or 'links not shaped'}" if r["hosts"] > 1 else ""))
             if r["wire_ms"]:
                 print(f"alone: forward {r['forward_ms_p50']:.1f}, update {r['update_ms_p50']:.1f}; the bytes at line rate: "
@@ -308,7 +308,7 @@ def main():
     interrupted = False
     try:
         with emulated_hosts(options):
-            run_rounds(settings, options)
+            run_repetitions(settings, options)
     except KeyboardInterrupt:  # hours of figures are not lost with the last one
         interrupted = True
     settings = measured(settings)

@@ -38,12 +38,12 @@ def part(name, code, seconds=20, figures=False, **environment):
     return gpu_parts.Part(name, f"what {name} is", [sys.executable, "-c", code], seconds, environment, figures)
 
 
-def kernel(what, way, us, of_copy):
-    return {"what": what, "way": way, "us": us, "us_p10": us, "us_p90": us, "bytes": 1, "gbps": 2000.0, "of_copy": of_copy}
+def kernel(what, variant, us, of_copy):
+    return {"what": what, "variant": variant, "us": us, "us_p10": us, "us_p90": us, "bytes": 1, "gbps": 2000.0, "of_copy": of_copy}
 
 
-def step(way, batch, rate, of_alone=1.0, of_pytorch=1.0, of_ddp=1.0, ranks=1):
-    return {"what": "images a second", "way": way, "ranks": ranks, "batch": batch, "amp": "bf16", "images_per_s": rate, "rounds": [rate],
+def step(variant, batch, rate, of_alone=1.0, of_pytorch=1.0, of_ddp=1.0, ranks=1):
+    return {"what": "images a second", "variant": variant, "ranks": ranks, "batch": batch, "amp": "bf16", "images_per_s": rate, "repetitions": [rate],
             "of_alone": of_alone, "of_pytorch": of_pytorch, "of_ddp": of_ddp}
 
 
@@ -120,7 +120,7 @@ class Parts(unittest.TestCase):
 class SeveralGpus(unittest.TestCase):
     def parts(self, gpus):
         layout = gpu_parts.Layout(ROOT, pathlib.Path("/programs"), sys.executable, pathlib.Path("/torch"), gpus)
-        options = argparse.Namespace(amp="bf16", batch="64", rounds=3, seconds=10)
+        options = argparse.Namespace(amp="bf16", batch="64", repetitions=3, seconds=10)
         return {each.name: each for each in [*gpu_parts.tests(layout), *gpu_parts.benchmarks(layout, options)]}
 
     def sharing(self, gpus):
@@ -209,8 +209,8 @@ class Report(unittest.TestCase):
 
     def test_what_kolo_costs_a_step_has_a_goal_and_what_ddp_costs_has_none(self):
         of_alone = {"what": "of_alone", "batch": 64, "amp": "bf16", "least": 0.9, "most": 1.1}
-        found = self.figures([{**of_alone, "way": "kolo", "median": 0.985}, {**of_alone, "way": "PyTorch DDP", "median": 0.97},
-                              {"what": "overhead", "way": "kolo", "batch": 64, "amp": "bf16", "step_ms": 20.5,
+        found = self.figures([{**of_alone, "variant": "kolo", "median": 0.985}, {**of_alone, "variant": "PyTorch DDP", "median": 0.97},
+                              {"what": "overhead", "variant": "kolo", "batch": 64, "amp": "bf16", "step_ms": 20.5,
                                "idle": {"us": 812.5, "number": 40.0, "longest": []}}])
         kolo = found["batch 64, bf16: a step without over a step with kolo, in one process"]
         self.assertEqual((kolo.value, kolo.verdict), (0.985, "MISSED"))
@@ -219,7 +219,7 @@ class Report(unittest.TestCase):
         self.assertEqual(found["batch 64, bf16: a step without over a step with PyTorch DDP, in one process"].verdict, "")
 
     def test_the_files_say_everything(self):
-        launches = {"what": "launches a step", "way": "kolo", "kernels": 20.0, "copies": 1.0, "fills": 0.0, "step_ms": 1.5,
+        launches = {"what": "launches a step", "variant": "kolo", "kernels": 20.0, "copies": 1.0, "fills": 0.0, "step_ms": 1.5,
                     "kolo_kernels": {"kolo_pack": 4.0}}
         results = [gpu_runner.Result("bench", "made up", "passed", 1.5, figures=[launches]),
                    gpu_runner.Result("nccl2", "ranks", "timed out", 240.0, "not over after 240 s"),

@@ -6,7 +6,7 @@ import sys
 import tempfile
 
 FIELDS = {"kind", "impl", "coordinator", "malloc", "gradients", "update", "memory_format", "arch", "batch", "image_size", "ranks", "threads",
-          "rounds", "steps", "step_ms_p50", "step_ms_p10", "step_ms_p90", "rounds_ms", "over_alone", "kolo_speedup",
+          "repetitions", "steps", "step_ms_p50", "step_ms_p10", "step_ms_p90", "repetitions_ms", "over_alone", "kolo_speedup",
           "exposed_ms_p50", "forward_ms_p50", "update_ms_p50", "page_faults", "hosts", "rate", "wire_ms", "over_bound"}
 
 
@@ -22,14 +22,14 @@ def run(step, *options):
 def main():
     step, trainer = sys.argv[1:]
     with tempfile.NamedTemporaryFile() as file:
-        done = run(step, "--trainer", trainer, "--no-ddp", "--rounds", "2", "--steps", "3", "--warmup", "1", "--batch", "2",
+        done = run(step, "--trainer", trainer, "--no-ddp", "--repetitions", "2", "--steps", "3", "--warmup", "1", "--batch", "2",
                    "--image-size", "32", "--formats", "channels_last", "--coordinators", "never", "--gradients", "packed,shared", "--updates", "after,overlapped",
                    "--json", file.name)
         expect(done.returncode == 0, done.stderr)
         lines = [json.loads(line) for line in file.read().splitlines()]
     expect([line["impl"] for line in lines] == ["alone"] + 4 * ["kolo"], "a line for each setting")
     expect(all(set(line) == FIELDS and line["kind"] == "step_bench" for line in lines), "the documented fields")
-    expect(all(line["steps"] == 4 and len(line["rounds_ms"]) == 2 for line in lines), "two of three steps, twice")
+    expect(all(line["steps"] == 4 and len(line["repetitions_ms"]) == 2 for line in lines), "two of three steps, twice")
     expect([(line["gradients"], line["update"]) for line in lines] ==
            [(None, None), ("packed", "after"), ("packed", "overlapped"), ("shared", "after"), ("shared", "overlapped")],
            "both kinds of gradients, and of updates")
