@@ -1,4 +1,4 @@
-// What programs do by mistake, and would not notice: each is an error on all ranks, and what follows it works.
+// Mistakes of programs that would otherwise go unnoticed: each is an error on all ranks, and the next step works.
 #include <gmock/gmock.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
@@ -21,8 +21,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// On several ranks the change would be lost, on some of them in part: reduction may have begun in backward().
-TEST(LateChanges, OfAGradientAreRefused) {
+// Reduction may have begun in backward(): the change would be lost, on some ranks in part.
+TEST(DistributedOptimizer, GradientChangedAfterBackwardIsUsageError) {
   const std::vector<std::function<void(const at::Tensor&)>> changes = {
       [](const at::Tensor& weight) { torch::nn::utils::clip_grad_norm_({weight}, 0.5); },
       [](const at::Tensor& weight) { weight.mutable_grad().mul_(2); },
@@ -44,9 +44,9 @@ TEST(LateChanges, OfAGradientAreRefused) {
   }
 }
 
-// Autograd cuts the gradients of parameters that are concatenated out of one tensor, and counts changes of all of them
-// together: one that is added to another's in the last pass is no change of that.
-TEST(LateChanges, OfAGradientThatSharesItsMemoryAreNotTakenForAnothers) {
+// Autograd cuts the gradients of concatenated parameters out of one tensor, which has one version counter. An addition
+// to one gradient does not change the other.
+TEST(DistributedOptimizer, GradientsCutFromOneTensorAreNotReportedAsChanged) {
   on_ranks(2, [](Context& context) {
     const at::Tensor a = torch::ones({2, 3}).requires_grad_(true), b = torch::ones({4, 3}).requires_grad_(true);
     auto sgd = std::make_shared<torch::optim::SGD>(std::vector<at::Tensor>{a, b}, torch::optim::SGDOptions(0.125));
@@ -63,7 +63,7 @@ TEST(LateChanges, OfAGradientThatSharesItsMemoryAreNotTakenForAnothers) {
   });
 }
 
-TEST(LateChanges, ThatChangeNothingAreNone) {
+TEST(DistributedOptimizer, DetachedAndInferenceModeGradientsAreReduced) {
   on_ranks(2, [](Context& context) {
     Training training(context);
     for (int step = 0; step < 3; ++step) {
@@ -82,7 +82,7 @@ TEST(LateChanges, ThatChangeNothingAreNone) {
   });
 }
 
-TEST(LateChanges, AreWelcomeAfterSynchronizeAndOnALoneRank) {
+TEST(DistributedOptimizer, GradientMayBeClippedAfterSynchronizeOrWithOneRank) {
   for (const int ranks : {1, 2}) {
     on_ranks(ranks, [&](Context& context) {
       Training training(context);
@@ -97,7 +97,7 @@ TEST(LateChanges, AreWelcomeAfterSynchronizeAndOnALoneRank) {
   }
 }
 
-TEST(SkippedSteps, OfOneRankAreNoErrorAfterABroadcast) {
+TEST(DistributedOptimizer, SkipOnOneRankIsNoErrorAfterBroadcast) {
   on_ranks(2, [](Context& context) {
     Training training(context, {.compare_weights_every = 1});
     for (int step = 0; step < 6; ++step) {
@@ -110,7 +110,7 @@ TEST(SkippedSteps, OfOneRankAreNoErrorAfterABroadcast) {
   });
 }
 
-TEST(SkippedSteps, OfAllRanksAreNoError) {
+TEST(DistributedOptimizer, SkipOnAllRanksIsNoError) {
   on_ranks(2, [](Context& context) {
     Training training(context, {.compare_weights_every = 1});
     for (int step = 0; step < 6; ++step) {
@@ -123,7 +123,7 @@ TEST(SkippedSteps, OfAllRanksAreNoError) {
   });
 }
 
-TEST(LearningRates, OfTheLastStepThatDifferAreAMismatchInTheNextRound) {
+TEST(StepFingerprint, DifferentLearningRatesAreMismatchErrorInNextRound) {
   on_ranks(3, [](Context& context) {
     Training training(context);
     training.step();
@@ -144,7 +144,7 @@ TEST(LearningRates, OfTheLastStepThatDifferAreAMismatchInTheNextRound) {
 }
 
 // The ranks have equal rates again when the difference is found.
-TEST(LearningRates, OfOneStepOnlyThatDifferAreAMismatchInTheNextRound) {
+TEST(StepFingerprint, DifferenceInOneStepOnlyIsMismatchErrorInNextRound) {
   on_ranks(2, [](Context& context) {
     Training training(context);
     training.step();
@@ -155,7 +155,7 @@ TEST(LearningRates, OfOneStepOnlyThatDifferAreAMismatchInTheNextRound) {
   });
 }
 
-TEST(LearningRates, OfASkippedStepAreNotCompared) {
+TEST(StepFingerprint, SkippedStepIsNotCompared) {
   on_ranks(2, [](Context& context) {
     Training training(context);
     training.step();
@@ -168,7 +168,7 @@ TEST(LearningRates, OfASkippedStepAreNotCompared) {
   });
 }
 
-TEST(LearningRates, AreTheProgramsWhereWeightsAreNotCompared) {
+TEST(StepFingerprint, IsNotComparedWithoutCompareWeights) {
   on_ranks(2, [](Context& context) {
     Training training(context, {.compare_weights = false});
     for (int step = 0; step < 4; ++step) {
@@ -178,8 +178,8 @@ TEST(LearningRates, AreTheProgramsWhereWeightsAreNotCompared) {
   });
 }
 
-// Rank 0 alone has loaded a checkpoint, and nobody has sent its optimizer's state on.
-TEST(OptimizerStates, AreComparedWithTheWeights) {
+// Rank 0 alone has loaded a checkpoint, and its optimizer state was not broadcast.
+TEST(CompareWeights, DifferentOptimizerStateIsMismatchErrorUntilBroadcast) {
   const auto make = [](bool adam, const at::Tensor& weight) -> std::shared_ptr<torch::optim::Optimizer> {
     if (adam) return std::make_shared<torch::optim::Adam>(std::vector<at::Tensor>{weight});
     return std::make_shared<torch::optim::SGD>(std::vector<at::Tensor>{weight},
@@ -207,7 +207,7 @@ TEST(OptimizerStates, AreComparedWithTheWeights) {
   }
 }
 
-TEST(Roots, AreComparedByBroadcasts) {
+TEST(Broadcast, DifferentRootsAreMismatchError) {
   on_ranks(3, [](Context& context) {
     Training training(context);
     const NamedTensors named{{"weight", training.weight}};
@@ -222,8 +222,7 @@ TEST(Roots, AreComparedByBroadcasts) {
   });
 }
 
-// Ranks call different collectives: every rank must throw instead of using the data of the other call.
-TEST(Calls, DifferentCallsOfRanksAreNamedOnAllRanks) {
+TEST(Broadcast, DifferentCallsOnRanksAreMismatchErrorThatNamesBoth) {
   on_ranks(2, [](Context& context) {
     Training training(context);
     const NamedTensors named{{"weight", training.weight}};
@@ -241,7 +240,7 @@ TEST(Calls, DifferentCallsOfRanksAreNamedOnAllRanks) {
   });
 }
 
-TEST(Roots, OutsideTheWorldAreUsageErrorsOfEveryBroadcast) {
+TEST(Broadcast, RootOutsideWorldIsUsageErrorOfEveryCall) {
   on_ranks(2, [](Context& context) {
     Training training(context);
     at::Tensor tensor = torch::ones({4});
@@ -266,7 +265,7 @@ TEST(Roots, OutsideTheWorldAreUsageErrorsOfEveryBroadcast) {
 }
 
 // An optimizer updates the parameters that have a gradient: one rank has kept an old gradient.
-TEST(CompareWeightsEvery, ParameterUpdatedByOneRankAloneIsFound) {
+TEST(CompareWeights, ParameterUpdatedByOneRankOnlyIsMismatchError) {
   on_ranks(2, [](Context& context) {
     const at::Tensor used = torch::ones({4}).requires_grad_(true), rare = torch::ones({4}).requires_grad_(true);
     auto sgd =
@@ -285,7 +284,7 @@ TEST(CompareWeightsEvery, ParameterUpdatedByOneRankAloneIsFound) {
   });
 }
 
-TEST(OptimizerOptions, ThatDifferAreNamedWithTheirGroupAndBothValues) {
+TEST(CompareWeights, DifferentOptimizerOptionsAreMismatchErrorWithGroupAndBothValues) {
   on_ranks(3, [](Context& context) {
     const at::Tensor first = torch::ones({4}).requires_grad_(true), second = torch::ones({4}).requires_grad_(true);
     torch::optim::AdamOptions odd(0.125);
@@ -303,7 +302,7 @@ TEST(OptimizerOptions, ThatDifferAreNamedWithTheirGroupAndBothValues) {
 }
 
 // The round is open on some ranks during the broadcast, and not on others.
-TEST(Broadcasts, BetweenBackwardAndStepLeaveTheRoundAsItIs) {
+TEST(Broadcast, BetweenBackwardAndStepDoesNotAffectOpenRound) {
   on_ranks(2, [](Context& context) {
     Training training(context);
     const NamedTensors buffers{{"buffer", torch::zeros({3})}};
@@ -317,7 +316,7 @@ TEST(Broadcasts, BetweenBackwardAndStepLeaveTheRoundAsItIs) {
   });
 }
 
-TEST(SkippedSteps, OfOneRankAreNoErrorAfterABroadcastByAnotherThread) {
+TEST(DistributedOptimizer, SkipOnOneRankIsNoErrorWhenEachEpochHasItsOwnThread) {
   on_ranks(2, [](Context& context) {
     Training training(context, {.compare_weights_every = 1});
     for (int epoch = 0; epoch < 2; ++epoch) {
@@ -337,7 +336,7 @@ TEST(SkippedSteps, OfOneRankAreNoErrorAfterABroadcastByAnotherThread) {
   });
 }
 
-// As programs do that keep gradients elsewhere until the step.
+// Moves the gradient out of the parameter, as programs do that keep gradients elsewhere until step().
 class TakesAway final : public torch::autograd::PostAccumulateGradHook {
  public:
   explicit TakesAway(at::Tensor& into) : into_(into) {}
@@ -350,7 +349,7 @@ class TakesAway final : public torch::autograd::PostAccumulateGradHook {
   at::Tensor& into_;
 };
 
-TEST(Hooks, OfTheProgramsMayTakeGradientsAwayUntilTheStep) {
+TEST(DistributedOptimizer, GradientRemovedByHookAndReturnedBeforeStepIsReduced) {
   on_ranks(2, [](Context& context) {
     at::Tensor elsewhere;
     const at::Tensor weight = torch::ones({4}).requires_grad_(true);
@@ -368,7 +367,7 @@ TEST(Hooks, OfTheProgramsMayTakeGradientsAwayUntilTheStep) {
   });
 }
 
-TEST(Modes, AStepInInferenceModeLeavesAGradientThatMayBeAddedTo) {
+TEST(DistributedOptimizer, BackwardAccumulatesAfterStepInInferenceMode) {
   on_ranks(2, [](Context& context) {
     Training training(context);
     for (int step = 0; step < 3; ++step) {
@@ -381,8 +380,8 @@ TEST(Modes, AStepInInferenceModeLeavesAGradientThatMayBeAddedTo) {
   });
 }
 
-// The other way round than it must be. What there is of it is used no more, and goes without harm.
-TEST(Order, AnOptimizerThatOutlivesItsContextSaysSo) {
+// The Context must outlive the optimizer. If it does not, step() throws, and the destructor does no harm.
+TEST(DistributedOptimizer, StepAfterContextIsDestroyedIsUsageError) {
   for (const int ranks : {1, 2}) {
     auto contexts = Context::create_local(ranks);
     run_ranks(ranks, [&](int rank) {
@@ -400,7 +399,7 @@ TEST(Order, AnOptimizerThatOutlivesItsContextSaysSo) {
   }
 }
 
-TEST(AfterShutdown, EveryCollectiveCallIsAUsageErrorAndBackwardGoesOn) {
+TEST(Shutdown, LaterCollectiveCallsAreUsageErrorAndBackwardWorks) {
   for (const int ranks : {1, 2}) {
     on_ranks(ranks, [](Context& context) {
       Training training(context);
@@ -435,8 +434,8 @@ TEST(AfterShutdown, EveryCollectiveCallIsAUsageErrorAndBackwardGoesOn) {
   }
 }
 
-// The same ranks go on with another optimizer.
-TEST(DistributedOptimizer, WithoutTrainableParametersIsUsageError) {
+// After the errors, the same ranks train with another optimizer.
+TEST(DistributedOptimizer, NoTrainableParameterIsUsageError) {
   const auto frozen = [] { return torch::ones({4}); };
   const std::vector<std::vector<std::vector<at::Tensor>>> all = {
       {{}}, {{}, {}}, {{frozen()}}, {{frozen(), frozen()}, {}}, {{frozen()}, {frozen()}}};

@@ -30,7 +30,7 @@ void change_on(const Training& training, bool here) {
 }
 
 // The first comparison is after round 1, the next ones after rounds 6 and 11.
-TEST(CompareWeightsEvery, WeightsThatChangeOnOneRankAreFoundAfterThatManyRounds) {
+TEST(CompareWeightsEvery, WeightChangedOnOneRankIsMismatchErrorAtNextComparison) {
   on_ranks(3, [](Context& context) {
     Training training(context, {.compare_weights_every = kEvery});
     for (int step = 0; step < 7; ++step) training.step();
@@ -49,7 +49,7 @@ TEST(CompareWeightsEvery, WeightsThatChangeOnOneRankAreFoundAfterThatManyRounds)
   });
 }
 
-TEST(CompareWeightsEvery, StepThatOneRankLeavesOutIsFoundAfterThatManyRounds) {
+TEST(CompareWeightsEvery, StepOmittedByOneRankIsMismatchErrorAtNextComparison) {
   for (const bool forgets : {false, true}) {
     on_ranks(3, [&](Context& context) {
       Training training(context, {.compare_weights_every = kEvery});
@@ -72,7 +72,7 @@ TEST(CompareWeightsEvery, StepThatOneRankLeavesOutIsFoundAfterThatManyRounds) {
   }
 }
 
-TEST(CompareWeightsEvery, RoundsThatFailedOrWereSkippedCountOnAllRanks) {
+TEST(CompareWeightsEvery, FailedAndSkippedRoundsCountOnAllRanks) {
   on_ranks(2, [](Context& context) {
     Training training(context, {.compare_weights_every = kEvery});
     training.step();
@@ -95,7 +95,7 @@ TEST(CompareWeightsEvery, RoundsThatFailedOrWereSkippedCountOnAllRanks) {
   });
 }
 
-TEST(CompareWeightsEvery, ZeroAndCompareWeightsOffNeverLook) {
+TEST(CompareWeightsEvery, ZeroOrCompareWeightsOffDisablesPeriodicComparison) {
   for (const DistributedOptions& options : {DistributedOptions{.compare_weights_every = 0},
                                             DistributedOptions{.compare_weights = false, .compare_weights_every = 1}}) {
     on_ranks(2, [&](Context& context) {
@@ -110,7 +110,7 @@ TEST(CompareWeightsEvery, ZeroAndCompareWeightsOffNeverLook) {
   }
 }
 
-TEST(CompareWeightsEvery, UpdatesWhileWaitingLeaveWeightsAloneInARoundThatFindsADifference) {
+TEST(CompareWeightsEvery, OverlappedUpdateLeavesWeightsUnchangedWhenComparisonFails) {
   on_ranks(2, [](Context& context) {
     const at::Tensor weight = torch::ones({4}).requires_grad_(true);
     auto sgd = std::make_shared<FusedSGD>(std::vector<at::Tensor>{weight}, torch::optim::SGDOptions(0.125));
@@ -129,7 +129,7 @@ TEST(CompareWeightsEvery, UpdatesWhileWaitingLeaveWeightsAloneInARoundThatFindsA
   });
 }
 
-TEST(CompareWeightsEvery, MustBeTheSameOnAllRanksAndNotNegative) {
+TEST(CompareWeightsEvery, DifferentOrNegativePeriodIsRefused) {
   on_ranks(2, [](Context& context) {
     const auto told =
         error_of<MismatchError>([&] { Training training(context, {.compare_weights_every = 10 + context.rank()}); });
@@ -140,7 +140,7 @@ TEST(CompareWeightsEvery, MustBeTheSameOnAllRanksAndNotNegative) {
 }
 
 // forward() scales the rows that it looks up, and each rank looks up others.
-TEST(EmbeddingWithMaxNorm, IsNamedAsTheCauseInTheFirstComparisonAndInLaterOnes) {
+TEST(CompareWeightsEvery, EmbeddingWithMaxNormIsNamedAsCauseInFirstAndLaterComparison) {
   for (const bool later : {false, true}) {
     on_ranks(2, [&](Context& context) {
       torch::nn::Embedding rows(torch::nn::EmbeddingOptions(20, 4).max_norm(1.0));
@@ -190,19 +190,19 @@ std::vector<std::string> warnings_of(int ranks, const std::function<int(int rank
   return lines.warnings;
 }
 
-TEST(ExecutionEnvironments, ThreadCountsThatDifferAreOneWarning) {
+TEST(ExecutionEnvironment, DifferentThreadCountsLogOneWarning) {
   EXPECT_THAT(warnings_of(3, [](int rank) { return rank == 1 ? 2 : 1; }),
               ElementsAre(AllOf(HasSubstr("rank 0"), HasSubstr("threads=1 on ranks 0, 2, threads=2 on rank 1. "),
                                 HasSubstr("OMP_NUM_THREADS"))));
 }
 
-TEST(ExecutionEnvironments, ThatAreAlikeAreNoWarning) {
+TEST(ExecutionEnvironment, EqualThreadCountsLogNoWarning) {
   EXPECT_THAT(warnings_of(3, [](int) { return 2; }), IsEmpty());
   EXPECT_THAT(warnings_of(1, [](int) { return 2; }), IsEmpty());
 }
 
-// Forward and backward passes may differ, each rank has its own data; the update does not.
-TEST(FusedSGD, WeightsStayEqualOnRanksWithOtherThreadCounts) {
+// The thread count may change the results of forward and backward, but not those of the update.
+TEST(FusedSGD, WeightsStayEqualOnRanksWithDifferentThreadCounts) {
   on_ranks(2, [](Context& context) {
     set_threads_here(context.rank() == 0 ? 1 : 3);
     torch::manual_seed(1);

@@ -25,9 +25,9 @@ History copy_of(const History& history) {
   return copy;
 }
 
-class EquivalenceOfProcesses : public testing::TestWithParam<Rule> {};
+class TrainingOfProcesses : public testing::TestWithParam<Rule> {};
 
-TEST_P(EquivalenceOfProcesses, RanksTrainLikeOneProcessOnTheUnionBatch) {
+TEST_P(TrainingOfProcesses, WeightsEqualOneProcessOnUnionBatch) {
   const auto context = Context::create();
   ASSERT_GT(context->size(), 1);
   for (const auto& [type, tolerance] : kPrecisions) {
@@ -39,7 +39,7 @@ TEST_P(EquivalenceOfProcesses, RanksTrainLikeOneProcessOnTheUnionBatch) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EquivalenceOfProcesses, testing::ValuesIn(kRules));
+INSTANTIATE_TEST_SUITE_P(All, TrainingOfProcesses, testing::ValuesIn(kRules));
 
 }  // namespace
 }  // namespace kolo::test

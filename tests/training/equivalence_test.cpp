@@ -17,9 +17,9 @@ std::vector<History> train_threads(Rule rule, at::ScalarType type, int ranks,
   return histories;
 }
 
-class Equivalence : public testing::TestWithParam<std::tuple<Rule, int>> {};
+class TrainingOfThreads : public testing::TestWithParam<std::tuple<Rule, int>> {};
 
-TEST_P(Equivalence, RanksTrainLikeOneProcessOnTheUnionBatch) {
+TEST_P(TrainingOfThreads, WeightsEqualOneProcessOnUnionBatch) {
   const auto [rule, ranks] = GetParam();
   for (const auto& [type, tolerance] : kPrecisions) {
     const auto together = train_threads(rule, type, ranks);
@@ -33,7 +33,7 @@ TEST_P(Equivalence, RanksTrainLikeOneProcessOnTheUnionBatch) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Equivalence, testing::Combine(testing::ValuesIn(kRules), testing::Values(2, 3, 4)));
+INSTANTIATE_TEST_SUITE_P(All, TrainingOfThreads, testing::Combine(testing::ValuesIn(kRules), testing::Values(2, 3, 4)));
 
 }  // namespace
 }  // namespace kolo::test

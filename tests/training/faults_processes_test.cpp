@@ -1,5 +1,5 @@
-// What goes wrong in training steps of ranks that are processes: all ranks learn it, weights stay as they were, and
-// where docs/errors.md says so the next step works.
+// Failures in training steps of ranks that are processes: all ranks throw, weights stay unchanged, and the next step
+// works where docs/errors.md says so.
 #include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 #include <torch/nn/modules/linear.h>
@@ -77,7 +77,7 @@ class Training {
 
 // --- before anything is sent ---
 
-TEST(Model, IsVerifiedBeforeTheFirstBroadcast) {
+TEST(BroadcastParameters, DifferentModelIsMismatchErrorBeforeAnyValueChanges) {
   struct Case {
     const char* what;
     at::Tensor odd;
@@ -108,7 +108,7 @@ TEST(Model, IsVerifiedBeforeTheFirstBroadcast) {
   });
 }
 
-TEST(Options, ThatDifferAreFoundWhenTheOptimizerIsWrapped) {
+TEST(DistributedOptions, DifferenceIsMismatchErrorInConstructor) {
   struct Case {
     DistributedOptions odd;
     std::vector<std::string> texts;
@@ -130,8 +130,8 @@ TEST(Options, ThatDifferAreFoundWhenTheOptimizerIsWrapped) {
   });
 }
 
-// The weights would part from each other, and nothing else would show it.
-TEST(Options, OfTheOptimizerItselfToo) {
+// Without the check, the weights of the ranks would diverge silently.
+TEST(OptimizerOptions, DifferenceIsMismatchErrorInFirstStep) {
   for_every_odd_rank(quick(), [&](Context& context, const Roles& roles) {
     const at::Tensor weight = torch::ones({4}).set_requires_grad(true);
     const auto usual = torch::optim::SGDOptions(0.1).momentum(0.9);
@@ -156,7 +156,7 @@ TEST(Options, OfTheOptimizerItselfToo) {
 
 // --- weights that are not the same ---
 
-TEST(Weights, ThatDifferAreFoundInTheFirstStepAndBroadcastingMendsIt) {
+TEST(CompareWeights, DifferenceIsMismatchErrorInFirstStepUntilBroadcast) {
   for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
     Training training(context);
     const auto spoil = [&](std::size_t index) {
@@ -181,7 +181,7 @@ TEST(Weights, ThatDifferAreFoundInTheFirstStepAndBroadcastingMendsIt) {
   });
 }
 
-TEST(Weights, OfParametersThatJoinLaterToo) {
+TEST(CompareWeights, DifferenceOfParameterAddedLaterIsMismatchError) {
   for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
     Training training(context);
     for (int step = 0; step < 2; ++step) training.expect_clean_step();
@@ -195,7 +195,7 @@ TEST(Weights, OfParametersThatJoinLaterToo) {
   });
 }
 
-TEST(Options, OfAGroupThatIsAddedLaterToo) {
+TEST(OptimizerOptions, DifferenceOfGroupAddedLaterIsMismatchError) {
   for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
     Training training(context);
     for (int step = 0; step < 2; ++step) training.expect_clean_step();
@@ -215,7 +215,7 @@ TEST(Options, OfAGroupThatIsAddedLaterToo) {
 }
 
 // As programs written for Horovod do: wrap, load on one rank, broadcast.
-TEST(Options, MayBeBroadcastAfterWrapping) {
+TEST(OptimizerOptions, BroadcastAfterWrappingMakesThemEqual) {
   for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
     Training training(context);
     auto& options =
@@ -227,7 +227,7 @@ TEST(Options, MayBeBroadcastAfterWrapping) {
   });
 }
 
-TEST(Weights, AreComparedOnceAndNotWhereTheyMayDiffer) {
+TEST(CompareWeights, SendsNoMessagesAfterFirstRoundAndCanBeDisabled) {
   for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
     Training usual(context);
     usual.expect_clean_step();
@@ -245,7 +245,7 @@ TEST(Weights, AreComparedOnceAndNotWhereTheyMayDiffer) {
 
 // --- gradients that are not there ---
 
-TEST(Gradients, MissingOnOneRankCountAsZerosAndOnAllStayUndefined) {
+TEST(DistributedOptimizer, GradientMissingOnOneRankCountsAsZerosAndOnAllStaysUndefined) {
   for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
     Training training(context);
     const double all = context.size() * (context.size() + 1) / 2.0;
@@ -263,7 +263,7 @@ TEST(Gradients, MissingOnOneRankCountAsZerosAndOnAllStayUndefined) {
   });
 }
 
-TEST(Gradients, OfANewParameterOnOneRankAreAnErrorOnEveryRank) {
+TEST(DistributedOptimizer, ParameterAddedOnOneRankIsMismatchErrorOnEveryRank) {
   for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
     Training training(context);
     for (int step = 0; step < 2; ++step) training.expect_clean_step();
@@ -279,7 +279,7 @@ TEST(Gradients, OfANewParameterOnOneRankAreAnErrorOnEveryRank) {
 
 // --- training code that throws ---
 
-TEST(Exceptions, InsideRunReachAllOthersWithTheirTextAndTheNextStepWorks) {
+TEST(ContextRun, ExceptionReachesPeersWithItsTextAndNextStepWorks) {
   for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
     Training training(context);
     // In the first round, in frozen ones; before backward, in the middle of it, and after it.
@@ -307,7 +307,7 @@ TEST(Exceptions, InsideRunReachAllOthersWithTheirTextAndTheNextStepWorks) {
 }
 
 // As in a training function: the exception takes model and optimizer with it, before Context::run reports it.
-TEST(Exceptions, ReachThePeersThoughTheOptimizerIsGone) {
+TEST(ContextRun, ExceptionReachesPeersAfterOptimizerIsDestroyed) {
   for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
     const auto train = [&] {
       Training training(context);
@@ -326,7 +326,7 @@ TEST(Exceptions, ReachThePeersThoughTheOptimizerIsGone) {
   });
 }
 
-TEST(Exceptions, OfASecondBackwardPassEndTheRoundOnAllRanks) {
+TEST(ContextRun, UsageErrorOfSecondBackwardEndsRoundOnAllRanks) {
   for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
     Training training(context);
     training.expect_clean_step();
@@ -349,7 +349,7 @@ TEST(Exceptions, OfASecondBackwardPassEndTheRoundOnAllRanks) {
 
 // --- ranks that do not come ---
 
-TEST(Deadlines, OfAStepNameTheRankThatDidNotTakeIt) {
+TEST(Timeout, OfStepNamesRankThatDidNotTakeIt) {
   auto config = quick();
   config.timeout = 500ms;
   for_every_odd_rank(config, [](Context& context, const Roles& roles) {
@@ -364,7 +364,7 @@ TEST(Deadlines, OfAStepNameTheRankThatDidNotTakeIt) {
   });
 }
 
-TEST(Leaving, EndsTheStepThatTheLeaverDoesNotTake) {
+TEST(Shutdown, EndsStepOfPeersWithPeerLostError) {
   for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
     {
       Training training(context);

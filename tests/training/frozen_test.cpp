@@ -1,5 +1,5 @@
-// Parameters that take no part any more: frozen, taken out of the optimizer, or of one that was wrapped anew. What a
-// round has left there is alike on all ranks and may stay; anything else would make their weights part.
+// Parameters that are no longer reduced: frozen, removed from the optimizer, or frozen before the optimizer was wrapped
+// again. A reduced gradient is equal on all ranks and may stay; any other gradient would make the weights differ.
 #include <gmock/gmock.h>
 #include <torch/optim/sgd.h>
 #include <torch/types.h>
@@ -18,8 +18,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// The optimizer inside uses them, and they were not averaged.
-TEST(GradientsOfOneRank, AreRefused) {
+// The wrapped optimizer would use a gradient that was not averaged.
+TEST(FrozenParameter, GradientOfOneRankIsUsageError) {
   on_ranks(2, [](Context& context) {
     Training frozen_amid(context);
     frozen_amid.step();
@@ -42,7 +42,7 @@ TEST(GradientsOfOneRank, AreRefused) {
   });
 }
 
-TEST(GradientsOfOneRank, AreNotWhatARoundHasLeftAtAFrozenParameter) {
+TEST(FrozenParameter, GradientReducedBeforeFreezingIsAccepted) {
   for (const bool zeroes : {false, true}) {
     on_ranks(2, [&](Context& context) {
       Training training(context);
@@ -59,7 +59,7 @@ TEST(GradientsOfOneRank, AreNotWhatARoundHasLeftAtAFrozenParameter) {
   }
 }
 
-TEST(GradientsOfOneRank, CanBeTakenAwayAndTheStepGoesOn) {
+TEST(FrozenParameter, StepSucceedsAfterGradientIsReset) {
   on_ranks(2, [](Context& context) {
     Training training(context);
     at::Tensor frozen = torch::ones({4});
@@ -77,8 +77,8 @@ TEST(GradientsOfOneRank, CanBeTakenAwayAndTheStepGoesOn) {
   });
 }
 
-// One rank clears the gradient that a round has left at a frozen parameter, and the other goes on updating with it.
-TEST(FrozenParameters, UpdatedByOneRankAloneAreFoundWhenTheyAreThawed) {
+// One rank clears the reduced gradient of a frozen parameter, and the other continues to update with it.
+TEST(FrozenParameter, UpdateOnOneRankOnlyIsMismatchErrorAfterUnfreezing) {
   for (const bool to_none : {true, false}) {
     on_ranks(2, [&](Context& context) {
       Training training(context);
@@ -100,7 +100,7 @@ TEST(FrozenParameters, UpdatedByOneRankAloneAreFoundWhenTheyAreThawed) {
   }
 }
 
-TEST(GradientsOfOneRank, AreNotWhatARoundHasLeftBeforeTheOptimizerWasWrappedAnew) {
+TEST(FrozenParameter, ReducedGradientIsAcceptedAfterOptimizerIsWrappedAgain) {
   on_ranks(2, [](Context& context) {
     const at::Tensor frozen = torch::ones({4}).requires_grad_(true);
     const at::Tensor other = torch::ones({4}).requires_grad_(true);
@@ -122,8 +122,7 @@ TEST(GradientsOfOneRank, AreNotWhatARoundHasLeftBeforeTheOptimizerWasWrappedAnew
   });
 }
 
-// Nothing of kolo's keeps it alive.
-TEST(Parameters, ThatAreTakenOutGo) {
+TEST(DistributedOptimizer, RemovedParameterIsReleased) {
   for (const int ranks : {1, 2}) {
     on_ranks(ranks, [](Context& context) {
       Training training(context);

@@ -183,8 +183,8 @@ std::vector<DistributedOptions> all_options() {
           {.passes_per_step = 2}};
 }
 
-// With clearing left out, or done elsewhere than where autograd adds, weights would be off from the second step on.
-TEST(HeldGradients, AreClearedByTheProgramAsInPlainLibTorch) {
+// If the memory into which autograd adds is not cleared, weights are wrong from the second step on.
+TEST(HeldGradients, WeightsEqualPlainLibTorchWhenProgramClearsGradients) {
   for (const int ranks : {1, 2, 3}) {
     for (const auto& options : all_options()) {
       for (const Buffers& buffers : all_buffers()) {
@@ -205,7 +205,7 @@ TEST(HeldGradients, AreClearedByTheProgramAsInPlainLibTorch) {
   }
 }
 
-TEST(HeldGradients, StayTheProgramsTensorsWithTheReducedValues) {
+TEST(HeldGradients, TensorsOfProgramGetReducedValues) {
   for (const bool clips : {false, true}) {
     on_ranks(2, [&](Context& context) {
       const Model model;
@@ -229,8 +229,8 @@ TEST(HeldGradients, StayTheProgramsTensorsWithTheReducedValues) {
   }
 }
 
-// With several buffers of one storage, and optimizers that step in turn.
-TEST(HeldGradients, OfSeveralOptimizersInOneFlatTensor) {
+// Several buffers of one storage; the order of the two steps alternates.
+TEST(HeldGradients, SeveralOptimizersReduceViewsOfOneFlatTensor) {
   on_ranks(2, [](Context& context) {
     const Model model, other;
     const at::Tensor flat = torch::zeros({38});
@@ -255,7 +255,7 @@ TEST(HeldGradients, OfSeveralOptimizersInOneFlatTensor) {
   });
 }
 
-TEST(HeldGradients, OfARankWithoutABatchGetTheReducedValues) {
+TEST(HeldGradients, RankWithoutBatchGetsReducedValues) {
   on_ranks(2, [](Context& context) {
     const Model model;
     const at::Tensor flat = torch::zeros({19});
@@ -273,7 +273,7 @@ TEST(HeldGradients, OfARankWithoutABatchGetTheReducedValues) {
 }
 
 // Each parameter's result would be written over the other's.
-TEST(HeldGradients, ThatOverlapAreUsageErrorThatNamesBoth) {
+TEST(HeldGradients, OverlappingGradientsAreUsageErrorThatNamesBoth) {
   for (const bool one_tensor : {true, false}) {
     for (const bool no_sync : {true, false}) {
       on_ranks(2, [&](Context& context) {
@@ -312,7 +312,7 @@ struct Owned {
 };
 
 // No backward pass runs, and no version counter moves.
-TEST(HeldGradients, ValuesWrittenBehindAutogradAreReduced) {
+TEST(HeldGradients, ValuesWrittenWithoutAutogradAreReduced) {
   const std::vector<std::function<void(const at::Tensor&, float)>> writes = {
       [](const at::Tensor& to, float value) { std::fill_n(to.mutable_data_ptr<float>(), to.numel(), value); },
       [](const at::Tensor& to, float value) { to.data().fill_(value); }};
@@ -330,7 +330,7 @@ TEST(HeldGradients, ValuesWrittenBehindAutogradAreReduced) {
 }
 
 // The gradient is zero but for one element, and its version counter is that of the whole buffer.
-TEST(HeldGradients, ChangedThroughTheBufferAfterBackwardAreUsageError) {
+TEST(HeldGradients, ChangeThroughBufferAfterBackwardIsUsageError) {
   const std::vector<std::pair<at::Tensor, std::function<at::Tensor(const at::Tensor&)>>> buffers = {
       {torch::zeros({9}), [](const at::Tensor& flat) { return flat.narrow(0, 3, 4); }},
       {torch::zeros({4, 2}), [](const at::Tensor& wide) { return wide.select(1, 0); }}};
@@ -345,7 +345,7 @@ TEST(HeldGradients, ChangedThroughTheBufferAfterBackwardAreUsageError) {
   }
 }
 
-TEST(HeldGradients, WhoseElementsOverlapBecomeViewsOfTheResult) {
+TEST(HeldGradients, ExpandedGradientIsReplacedByResult) {
   on_ranks(2, [](Context& context) {
     const at::Tensor expanded = torch::full({1}, context.rank() + 1.0F).expand({4});
     Owned owned(context, expanded);
@@ -359,8 +359,8 @@ TEST(HeldGradients, WhoseElementsOverlapBecomeViewsOfTheResult) {
   });
 }
 
-// Their extents overlap, and no element is in two of them.
-TEST(HeldGradients, InColumnsOfOneMatrixGetTheReducedValues) {
+// The extents of the columns overlap, but no element is in two columns.
+TEST(HeldGradients, ColumnsOfOneMatrixGetReducedValues) {
   on_ranks(2, [](Context& context) {
     const at::Tensor matrix = torch::zeros({4, 3});
     Tensors weights;
@@ -384,7 +384,7 @@ TEST(HeldGradients, InColumnsOfOneMatrixGetTheReducedValues) {
 }
 
 // With a prescale, one rank packs its gradients during backward, as several ranks do.
-TEST(GradientsOfAutograd, ReplacementBeforeStepIsUsageErrorWithOneRankAndPrescale) {
+TEST(AutogradGradients, ReplacementBeforeStepIsUsageErrorWithOneRankAndPrescale) {
   on_ranks(1, [](Context& context) {
     const at::Tensor weight = torch::zeros({4}).requires_grad_();
     auto sgd = std::make_shared<FusedSGD>(Tensors{weight}, torch::optim::SGDOptions(0.5));
@@ -401,7 +401,7 @@ TEST(GradientsOfAutograd, ReplacementBeforeStepIsUsageErrorWithOneRankAndPrescal
   });
 }
 
-TEST(GradientsOfAutograd, MayBeReplacedBeforeTheStepOfALoneRank) {
+TEST(AutogradGradients, ReplacementBeforeStepIsUsedWithOneRank) {
   on_ranks(1, [](Context& context) {
     Owned owned(context, {});
     (owned.weight * 2).sum().backward();
@@ -412,7 +412,7 @@ TEST(GradientsOfAutograd, MayBeReplacedBeforeTheStepOfALoneRank) {
 }
 
 // Autograd made them, and the program does not hold them.
-TEST(GradientsOfAutograd, BecomeViewsOfTheResultWithoutACopy) {
+TEST(AutogradGradients, GradMovesToReducedMemory) {
   on_ranks(2, [](Context& context) {
     const at::Tensor a = torch::ones({4}).requires_grad_(), b = torch::ones({4}).requires_grad_();
     auto sgd = std::make_shared<FusedSGD>(Tensors{a, b}, torch::optim::SGDOptions(0.125));
@@ -431,8 +431,8 @@ TEST(GradientsOfAutograd, BecomeViewsOfTheResultWithoutACopy) {
   });
 }
 
-// With one rank nothing is copied either, unless gradients overlap.
-TEST(GradientsOfAutograd, StayWhatTheyAreWithOneRank) {
+// With one rank, only gradients that overlap are copied.
+TEST(AutogradGradients, GradKeepsItsMemoryWithOneRank) {
   on_ranks(1, [](Context& context) {
     const at::Tensor a = torch::ones({4}).requires_grad_(), b = torch::ones({4}).requires_grad_();
     auto sgd = std::make_shared<FusedSGD>(Tensors{a, b}, torch::optim::SGDOptions(0.125));

@@ -47,7 +47,7 @@ struct Many {
   std::shared_ptr<torch::optim::SGD> sgd;
 };
 
-TEST(ManyParameters, FrozenThawedAndAddedOnesAreReducedUnderTheirNames) {
+TEST(ManyParameters, FrozenUnfrozenAndAddedParametersGetTheirOwnGradients) {
   for (const int ranks : {1, 2}) {
     on_ranks(ranks, [](Context& context) {
       Many many;
@@ -75,7 +75,7 @@ TEST(ManyParameters, FrozenThawedAndAddedOnesAreReducedUnderTheirNames) {
   }
 }
 
-TEST(ManyParameters, DifferenceOfOneIsNamedOnBothRanks) {
+TEST(ManyParameters, OneDifferentNameIsMismatchErrorOnBothRanks) {
   on_ranks(2, [](Context& context) {
     Many many;
     if (context.rank() == 1) many.names[kCount / 2].first = "other";

@@ -32,7 +32,7 @@ std::shared_ptr<torch::optim::SGD> sgd(std::vector<at::Tensor> tensors) {
   return std::make_shared<torch::optim::SGD>(std::move(tensors), torch::optim::SGDOptions(0.5));
 }
 
-TEST(Model, ParametersAndBuffersBecomeTheRoots) {
+TEST(BroadcastParameters, CopiesParametersAndBuffersOfRoot) {
   on_ranks(3, [](Context& context) {
     torch::nn::Sequential model(torch::nn::Linear(4, 5), torch::nn::BatchNorm1d(5));
     const torch::NoGradGuard no_grad;
@@ -42,7 +42,7 @@ TEST(Model, ParametersAndBuffersBecomeTheRoots) {
   });
 }
 
-TEST(Model, TensorsThatAreNotDenseAreBroadcastToo) {
+TEST(BroadcastParameters, WritesOnlyElementsOfStridedView) {
   on_ranks(2, [](Context& context) {
     const at::Tensor whole = filled({4, 4}, context.rank());
     kolo::broadcast_parameters(context, NamedTensors{{"column", whole.select(1, 2)}}, 1);
@@ -50,7 +50,7 @@ TEST(Model, TensorsThatAreNotDenseAreBroadcastToo) {
   });
 }
 
-TEST(Model, TheFirstDifferenceIsNamedOnEveryRank) {
+TEST(VerifyModel, FirstDifferenceIsMismatchErrorOnEveryRank) {
   on_ranks(3, [](Context& context) {
     const auto odd = [&](auto one, auto other) { return context.rank() == 2 ? other : one; };
     const std::vector<std::pair<NamedTensors, std::string>> cases = {
@@ -74,7 +74,7 @@ TEST(Model, TheFirstDifferenceIsNamedOnEveryRank) {
   });
 }
 
-TEST(Model, AnUndefinedTensorIsAnErrorOfAllRanks) {
+TEST(BroadcastParameters, UndefinedTensorIsUsageErrorOnAllRanks) {
   on_ranks(2, [](Context& context) {
     const NamedTensors tensors{{"nothing", at::Tensor()}};
     kolo::verify_model(context, tensors);
@@ -109,7 +109,7 @@ void expect_state_travels(Options options) {
   });
 }
 
-TEST(OptimizerState, Travels) {
+TEST(BroadcastOptimizerState, CopiesStateAndOptionsOfEveryOptimizer) {
   expect_state_travels<torch::optim::SGD>(torch::optim::SGDOptions(0.1).momentum(0.9));
   expect_state_travels<kolo::FusedSGD>(torch::optim::SGDOptions(0.1).momentum(0.9));
   expect_state_travels<torch::optim::Adam>(torch::optim::AdamOptions(0.1).amsgrad(true));
@@ -118,7 +118,7 @@ TEST(OptimizerState, Travels) {
   expect_state_travels<torch::optim::Adagrad>(torch::optim::AdagradOptions(0.1));
 }
 
-TEST(OptimizerState, OptimizersThatDifferAreAMismatchOnEveryRank) {
+TEST(BroadcastOptimizerState, DifferentOptimizersAreMismatchErrorOnEveryRank) {
   on_ranks(2, [](Context& context) {
     auto optimizer = context.rank() == 0 ? sgd({weight()}) : sgd({weight(), weight()});
     EXPECT_THROW(kolo::broadcast_optimizer_state(context, *optimizer), kolo::MismatchError);
@@ -131,7 +131,7 @@ class CannotBeSaved final : public torch::optim::SGD {
   void save(torch::serialize::OutputArchive& /*archive*/) const override { throw std::runtime_error("disk of glass"); }
 };
 
-TEST(OptimizerState, WhatTheRootCannotSaveEveryRankHearsOf) {
+TEST(BroadcastOptimizerState, SaveErrorOfRootIsMismatchErrorOnEveryRank) {
   on_ranks(3, [](Context& context) {
     CannotBeSaved optimizer({weight()}, torch::optim::SGDOptions(0.1));
     try {
@@ -156,7 +156,7 @@ class CannotBeLoaded final : public torch::optim::SGD {
   bool fails_;
 };
 
-TEST(OptimizerState, WhatOneRankCannotLoadNobodyHasLoaded) {
+TEST(BroadcastOptimizerState, LoadErrorOfOneRankLeavesAllOptimizersUnchanged) {
   on_ranks(3, [](Context& context) {
     const at::Tensor w = weight();
     CannotBeLoaded optimizer(w, context.rank() == 2);
@@ -175,7 +175,7 @@ TEST(OptimizerState, WhatOneRankCannotLoadNobodyHasLoaded) {
   });
 }
 
-TEST(Rounds, MissingGradientsCountAsZeros) {
+TEST(GradientReducer, MissingGradientsCountAsZeros) {
   on_ranks(2, [](Context& context) {
     at::Tensor a = weight();
     at::Tensor b = weight();
@@ -196,7 +196,7 @@ TEST(Rounds, MissingGradientsCountAsZeros) {
   });
 }
 
-TEST(Rounds, SumPrescaleAndPostscale) {
+TEST(GradientReducer, SumIsMultipliedByPrescaleAndPostscale) {
   on_ranks(3, [](Context& context) {
     at::Tensor a = weight();
     kolo::DistributedOptions options{.op = kolo::ReduceOp::sum, .prescale = 0.5, .postscale = 4};
@@ -210,7 +210,7 @@ TEST(Rounds, SumPrescaleAndPostscale) {
   });
 }
 
-TEST(Rounds, FreezingThawingAndAddingOnAllRanks) {
+TEST(GradientReducer, ParametersFrozenUnfrozenOrAddedOnAllRanksAreReduced) {
   on_ranks(2, [](Context& context) {
     at::Tensor a = weight();
     at::Tensor b = weight();
@@ -233,9 +233,9 @@ TEST(Rounds, FreezingThawingAndAddingOnAllRanks) {
   });
 }
 
-// Between backward and step, on all ranks and on one: then it is an error on all of them in that very step, and not a
-// round that meets the others' next one.
-TEST(Rounds, WhatJoinsAfterBackwardJoinsOnAllRanks) {
+// If only one rank adds the parameter, all ranks throw in that step; its round does not match the next round of the
+// others.
+TEST(GradientReducer, ParameterAddedAfterBackwardIsReducedOnAllRanks) {
   for (const bool on_one : {false, true}) {
     on_ranks(2, [&](Context& context) {
       at::Tensor a = weight();
@@ -270,8 +270,7 @@ TEST(Rounds, WhatJoinsAfterBackwardJoinsOnAllRanks) {
   }
 }
 
-// There is nobody to reduce with: the reduced gradient is the tensor that autograd made, and nothing is copied.
-TEST(Rounds, ARankThatIsAloneKeepsItsGradients) {
+TEST(GradientReducer, OneRankKeepsItsGradientsWithoutCopy) {
   on_ranks(1, [](Context& context) {
     at::Tensor a = weight({300});
     DistributedOptimizer optimizer(context, sgd({a}), NamedTensors{{"a", a}});
@@ -289,8 +288,8 @@ TEST(Rounds, ARankThatIsAloneKeepsItsGradients) {
   });
 }
 
-// A reduced gradient is nobody else's memory, however many ranks there are: what is clipped is one gradient.
-TEST(Rounds, GradientsThatShareMemoryAreParted) {
+// Reduced gradients share no memory: clipping one does not change another.
+TEST(GradientReducer, GradientsThatShareMemoryAreSeparated) {
   for (const int ranks : {1, 2}) {
     on_ranks(ranks, [](Context& context) {
       at::Tensor a = weight({6});
@@ -324,8 +323,8 @@ TEST(Rounds, GradientsThatShareMemoryAreParted) {
   }
 }
 
-// As LibTorch leaves it when a graph from before the change is used once more.
-TEST(Rounds, AGradientOfAnotherShapeIsRefused) {
+// LibTorch leaves such a gradient when a graph from before a change of shape is used again.
+TEST(GradientReducer, GradientOfOtherShapeIsUsageError) {
   on_ranks(1, [](Context& context) {
     at::Tensor a = weight({3});
     DistributedOptimizer optimizer(context, sgd({a}), NamedTensors{{"a", a}});
@@ -343,7 +342,7 @@ TEST(Rounds, AGradientOfAnotherShapeIsRefused) {
   });
 }
 
-TEST(Rounds, TablesThatDifferAreAMismatch) {
+TEST(GradientReducer, DifferentParameterTablesAreMismatchError) {
   on_ranks(2, [](Context& context) {
     at::Tensor a = weight();
     at::Tensor b = weight();
@@ -367,7 +366,7 @@ TEST(Rounds, TablesThatDifferAreAMismatch) {
   });
 }
 
-TEST(Rounds, AnExceptionInTrainingCodeReachesThePeers) {
+TEST(GradientReducer, ExceptionInTrainingCodeReachesPeers) {
   on_ranks(2, [](Context& context) {
     at::Tensor a = weight();
     DistributedOptimizer optimizer(context, sgd({a}), NamedTensors{{"a", a}});
@@ -397,7 +396,7 @@ TEST(Rounds, AnExceptionInTrainingCodeReachesThePeers) {
   });
 }
 
-TEST(Rounds, TwoOptimizersOnOneContext) {
+TEST(GradientReducer, TwoOptimizersOfOneContextReduceTheirOwnGradients) {
   on_ranks(2, [](Context& context) {
     at::Tensor g = weight();
     at::Tensor d = weight({5});
@@ -415,7 +414,7 @@ TEST(Rounds, TwoOptimizersOnOneContext) {
   });
 }
 
-TEST(Rounds, KeptGradientsSurviveOnSeveralRanks) {
+TEST(GradientReducer, KeptGradientsAreNotOverwritten) {
   on_ranks(2, [](Context& context) {
     at::Tensor a = weight({1000});
     DistributedOptimizer optimizer(context, sgd({a}), NamedTensors{{"a", a}});

@@ -1,5 +1,5 @@
-// Tensors whose bytes are not their values, or that kolo cannot take: right results, or one error on every rank before
-// any value changes.
+// Tensors whose bytes are not their values, or that kolo does not support: right results, or one error on every rank
+// before any value changes.
 #include <ATen/ops/_efficientzerotensor.h>
 #include <gmock/gmock.h>
 #include <torch/nn/modules/conv.h>
@@ -66,8 +66,8 @@ const std::vector<std::pair<std::string, Make>> kKinds = {
      }},
 };
 
-// Rank 0 has a plain tensor: ranks with different kinds meet under one name.
-TEST(OddTensors, EveryKindIsReducedBroadcastAndGathered) {
+// With and without a plain tensor on rank 0: the kinds of tensors may differ between ranks.
+TEST(TensorKinds, EveryKindIsReducedBroadcastAndGathered) {
   on_ranks(2, [](Context& context) {
     for (const auto& [kind, make] : kKinds) {
       for (const bool on_all : {false, true}) {
@@ -91,7 +91,7 @@ TEST(OddTensors, EveryKindIsReducedBroadcastAndGathered) {
   });
 }
 
-TEST(OddTensors, EveryKindIsBroadcastAsAParameter) {
+TEST(TensorKinds, EveryKindIsBroadcastAsParameter) {
   on_ranks(2, [](Context& context) {
     for (const auto& [kind, make] : kKinds) {
       SCOPED_TRACE(kind);
@@ -104,7 +104,7 @@ TEST(OddTensors, EveryKindIsBroadcastAsAParameter) {
   });
 }
 
-TEST(OddTensors, LazyNegationOfOneRankIsBroadcastAsAParameter) {
+TEST(TensorKinds, LazilyNegatedTensorOfOneRankIsBroadcastAsParameter) {
   on_ranks(2, [](Context& context) {
     for (const int root : {0, 1}) {
       const double value = context.rank() + 1;
@@ -116,7 +116,7 @@ TEST(OddTensors, LazyNegationOfOneRankIsBroadcastAsAParameter) {
   });
 }
 
-TEST(OddTensors, InferenceTensorsAreReducedInsideAndOutsideInferenceMode) {
+TEST(TensorKinds, InferenceTensorsAreReducedInsideAndOutsideInferenceMode) {
   on_ranks(2, [](Context& context) {
     const at::Tensor made_inside = inference({4}, 1);
     kolo::allreduce_(context, made_inside, ReduceOp::sum, "x");
@@ -137,7 +137,7 @@ TEST(OddTensors, InferenceTensorsAreReducedInsideAndOutsideInferenceMode) {
 }
 
 // Autograd must see that a tensor which it has saved was written.
-TEST(OddTensors, VersionOfAReducedTensorGrows) {
+TEST(TensorKinds, AllreduceIncrementsVersionOfTensor) {
   on_ranks(2, [](Context& context) {
     for (const at::Tensor& tensor : {torch::ones({4}), torch::ones({4, 2}).select(1, 0)}) {
       const auto version = tensor._version();
@@ -147,7 +147,7 @@ TEST(OddTensors, VersionOfAReducedTensorGrows) {
   });
 }
 
-// What no rank can write, with the text that says so.
+// Unsupported tensors, with the text of the error.
 const std::vector<std::pair<std::string, std::function<at::Tensor()>>> kRefused = {
     {"is undefined", [] { return at::Tensor(); }},
     {"has elements that overlap",
@@ -180,7 +180,7 @@ const std::vector<std::pair<std::string, std::function<at::Tensor()>>> kRefused 
      }},
 };
 
-TEST(OddTensors, RefusedTensorOfOneRankIsAUsageErrorOnEveryRank) {
+TEST(TensorKinds, UnsupportedTensorOfOneRankIsUsageErrorOnEveryRank) {
   for (const int ranks : {1, 3}) {
     on_ranks(ranks, [](Context& context) {
       const std::string odd = std::to_string(context.size() - 1);
@@ -205,7 +205,7 @@ TEST(OddTensors, RefusedTensorOfOneRankIsAUsageErrorOnEveryRank) {
   }
 }
 
-TEST(OddTensors, TensorInAGraphIsRefusedUnlessGradientModeIsOff) {
+TEST(TensorKinds, TensorThatRequiresGradientIsUsageErrorUnlessGradientModeIsOff) {
   on_ranks(2, [](Context& context) {
     const at::Tensor leaf = torch::full({4}, context.rank() + 1.0).requires_grad_(true);
     const at::Tensor tensor = context.rank() == 1 ? leaf : leaf.detach();
@@ -228,7 +228,7 @@ TEST(OddTensors, TensorInAGraphIsRefusedUnlessGradientModeIsOff) {
   });
 }
 
-TEST(OddTensors, RootThatIsNoRankIsAUsageErrorOnEveryRank) {
+TEST(Broadcast, InvalidRootOfOneRankIsUsageErrorOnEveryRank) {
   on_ranks(2, [](Context& context) {
     const int root = context.rank() == 1 ? 2 : 0;
     const at::Tensor w = torch::full({4}, context.rank() + 1.0).requires_grad_(true);
@@ -242,7 +242,7 @@ TEST(OddTensors, RootThatIsNoRankIsAUsageErrorOnEveryRank) {
   });
 }
 
-TEST(Allgather, ShapesWithEmptyDimensionsAreThoseOfCat) {
+TEST(Allgather, EmptyDimensionsGiveShapesOfTorchCat) {
   on_ranks(3, [](Context& context) {
     const std::vector<std::vector<std::int64_t>> inner = {{0, 2}, {2, 0}, {0}, {0, 0}, {4}, {}};
     for (const auto& rest : inner) {
@@ -261,7 +261,7 @@ TEST(Allgather, ShapesWithEmptyDimensionsAreThoseOfCat) {
   });
 }
 
-TEST(TensorWork, SecondWaitLeavesTheTensorAsTheProgramMadeIt) {
+TEST(TensorWork, SecondWaitDoesNotOverwriteTensor) {
   on_ranks(2, [](Context& context) {
     for (const at::Tensor& tensor :
          {torch::full({4}, 3.0), torch::_neg_view(torch::full({4}, -3.0)), torch::full({4, 2}, 3.0).select(1, 0)}) {
@@ -273,7 +273,7 @@ TEST(TensorWork, SecondWaitLeavesTheTensorAsTheProgramMadeIt) {
   });
 }
 
-TEST(Allgather, ScalarsMakeOneElementForEachRank) {
+TEST(Allgather, ScalarsGiveOneElementPerRank) {
   on_ranks(3, [](Context& context) {
     const at::Tensor scalar = torch::tensor(context.rank() + 0.5F);
     EXPECT_TRUE(kolo::allgather(context, scalar, "g").equal(torch::tensor({0.5F, 1.5F, 2.5F})));
@@ -283,7 +283,7 @@ TEST(Allgather, ScalarsMakeOneElementForEachRank) {
   });
 }
 
-TEST(Allgather, TensorsThatOverlapOrHaveNoMemoryAreResolved) {
+TEST(Allgather, ExpandedAndZeroTensorsAreGathered) {
   on_ranks(2, [](Context& context) {
     const at::Tensor row = torch::arange(3, torch::kFloat).add(context.rank()).view({1, 3});
     const at::Tensor all = kolo::allgather(context, row.expand({2, -1}), "g");
@@ -293,7 +293,7 @@ TEST(Allgather, TensorsThatOverlapOrHaveNoMemoryAreResolved) {
   });
 }
 
-TEST(Strides, DimensionsOfSizeOneAndEmptyTensorsDoNotMatter) {
+TEST(VerifyModel, StridesOfSizeOneDimensionsAndEmptyTensorsAreIgnored) {
   on_ranks(2, [](Context& context) {
     const bool odd = context.rank() == 1;
     torch::nn::Conv2d model(torch::nn::Conv2dOptions(8, 8, 1));
@@ -316,7 +316,7 @@ TEST(Strides, DimensionsOfSizeOneAndEmptyTensorsDoNotMatter) {
   });
 }
 
-TEST(OddGradients, EveryKindIsReduced) {
+TEST(GradientKinds, EveryKindIsReduced) {
   on_ranks(2, [](Context& context) {
     at::Tensor w = torch::zeros({4}).requires_grad_(true);
     auto sgd = std::make_shared<torch::optim::SGD>(std::vector<at::Tensor>{w}, 0.5);
@@ -338,7 +338,7 @@ TEST(OddGradients, EveryKindIsReduced) {
   });
 }
 
-TEST(OddGradients, RefusedParameterOfOneRankIsAUsageErrorOnEveryRank) {
+TEST(GradientKinds, UnsupportedParameterOfOneRankIsUsageErrorOnEveryRank) {
   on_ranks(2, [](Context& context) {
     const std::vector<std::pair<std::string, std::function<at::Tensor()>>> kinds = {
         {"is complex", [] { return torch::ones({4}, torch::kComplexFloat); }},
@@ -359,7 +359,7 @@ TEST(OddGradients, RefusedParameterOfOneRankIsAUsageErrorOnEveryRank) {
   });
 }
 
-TEST(OddGradients, FusedSgdTakesLazilyNegatedWeightsAndGradients) {
+TEST(FusedSGD, UpdatesLazilyNegatedWeightsAndGradients) {
   on_ranks(2, [](Context& context) {
     at::Tensor w = torch::_neg_view(torch::full({4}, -1.0)).detach().requires_grad_(true);
     ASSERT_TRUE(w.is_neg());
@@ -377,7 +377,7 @@ TEST(OddGradients, FusedSgdTakesLazilyNegatedWeightsAndGradients) {
   });
 }
 
-TEST(OddGradients, FusedSgdRefusesAWeightBeforeItUpdatesAny) {
+TEST(FusedSGD, UnsupportedWeightIsUsageErrorBeforeAnyUpdate) {
   at::Tensor first = torch::ones({4}).requires_grad_(true);
   at::Tensor overlapping = torch::ones({1}).expand({4}).requires_grad_(true);
   at::Tensor frozen = inference({4}, 1);
@@ -392,7 +392,7 @@ TEST(OddGradients, FusedSgdRefusesAWeightBeforeItUpdatesAny) {
   }
 }
 
-TEST(OddGradients, GradScalerUnscalesEveryKindAndRefusesBeforeItChangesAny) {
+TEST(GradScaler, UnscalesEveryKindAndRefusesBeforeAnyChange) {
   on_ranks(1, [](Context& context) {
     for (const auto& [kind, make] : kKinds) {
       SCOPED_TRACE(kind);
@@ -414,7 +414,7 @@ TEST(OddGradients, GradScalerUnscalesEveryKindAndRefusesBeforeItChangesAny) {
   });
 }
 
-TEST(OddImages, LazilyNegatedBytesAreNormalizedAsTheirValues) {
+TEST(NormalizeImages, LazilyNegatedBytesAreNormalizedAsTheirValues) {
   on_ranks(1, [](Context& context) {
     const at::Tensor bytes = torch::randint(0, 256, {2, 3, 4, 4}, torch::kByte);
     const at::Tensor expected = kolo::normalize_images(context, torch::_neg_view(bytes).clone());

@@ -14,7 +14,7 @@ using kolo::test::on_ranks;
 
 at::Tensor filled(std::vector<std::int64_t> sizes, double value) { return torch::full(sizes, value, torch::kFloat64); }
 
-TEST(Ops, NamedTensorsInAnyOrder) {
+TEST(TensorCollectives, NamedOperationsMatchInAnyOrder) {
   on_ranks(3, [](Context& context) {
     const at::Tensor x = filled({4}, context.rank());
     const at::Tensor y = filled({2, 3}, context.rank() + 1).t();
@@ -37,7 +37,7 @@ TEST(Ops, NamedTensorsInAnyOrder) {
   });
 }
 
-TEST(Ops, OperationsWithoutANameAreMatchedInTheOrderOfTheirCalls) {
+TEST(TensorCollectives, UnnamedOperationsMatchInCallOrder) {
   on_ranks(2, [](Context& context) {
     const at::Tensor x = filled({4}, context.rank());
     const at::Tensor y = filled({3}, context.rank() + 1);
@@ -54,7 +54,7 @@ TEST(Ops, OperationsWithoutANameAreMatchedInTheOrderOfTheirCalls) {
   });
 }
 
-TEST(Ops, AllgatherOfUnevenTensors) {
+TEST(TensorCollectives, AllgatherConcatenatesTensorsOfDifferentSizes) {
   on_ranks(3, [](Context& context) {
     const at::Tensor all = kolo::allgather(context, filled({context.rank() + 1, 2}, context.rank()), "g");
     const at::Tensor expected = torch::cat({filled({1, 2}, 0), filled({2, 2}, 1), filled({3, 2}, 2)});
@@ -62,7 +62,7 @@ TEST(Ops, AllgatherOfUnevenTensors) {
   });
 }
 
-TEST(Ops, StridedViewsAreReducedInPlace) {
+TEST(TensorCollectives, StridedViewIsReducedInPlace) {
   on_ranks(2, [](Context& context) {
     const at::Tensor whole = filled({4, 4}, 1);
     kolo::allreduce_(context, whole.select(1, 0), kolo::ReduceOp::sum, "column");
@@ -72,14 +72,12 @@ TEST(Ops, StridedViewsAreReducedInPlace) {
   });
 }
 
-TEST(Ops, TheTensorOutlivesItsHandle) {
+TEST(TensorCollectives, TensorOutlivesDroppedHandle) {
   on_ranks(2, [](Context& context) {
     { auto dropped = kolo::allreduce_async(context, filled({1 << 16}, 1), kolo::ReduceOp::average, "dropped"); }
     EXPECT_TRUE(
         kolo::allreduce_(context, filled({2}, context.rank()), kolo::ReduceOp::sum, "next").eq(1).all().item<bool>());
   });
 }
-
-// Rounds in which ranks contribute different parameters, before and after the plan is frozen.
 
 }  // namespace

@@ -81,7 +81,7 @@ TEST(DistributedOptimizer, ZeroGradThroughTheBaseClassStartsTheNextRound) {
 }
 
 // The expected rates are those that the scheduler gives to an optimizer of its own.
-TEST(DistributedOptimizer, SchedulerChangesTheRateOfTheUpdate) {
+TEST(DistributedOptimizer, SchedulerOnWrapperChangesRateOfUpdate) {
   on_ranks(2, [](Context& context) {
     Plain plain(context, 0.5);
     const auto reference = plain_sgd(torch::ones({4}), 0.5);
@@ -146,7 +146,7 @@ TEST(DistributedOptimizer, OptionsOfBothSidesAreMergedFieldByField) {
   });
 }
 
-TEST(DistributedOptimizer, ConflictingRatesThrowBeforeAWeightChanges) {
+TEST(DistributedOptimizer, ConflictingRatesAreUsageErrorBeforeAnyWeightChanges) {
   on_ranks(2, [](Context& context) {
     Plain plain(context, 0.5);
     torch::optim::Optimizer& base = plain.optimizer;
@@ -162,7 +162,7 @@ TEST(DistributedOptimizer, ConflictingRatesThrowBeforeAWeightChanges) {
   });
 }
 
-TEST(DistributedOptimizer, SaveAndLoadAreThoseOfTheWrappedOptimizer) {
+TEST(DistributedOptimizer, SavesAndLoadsCheckpointsOfWrappedOptimizer) {
   on_ranks(2, [](Context& context) {
     std::stringstream from_outer, from_inner;
     {
@@ -257,7 +257,7 @@ TEST(DistributedOptimizer, TakesOwnedAndBorrowedOptimizersAndEveryFormOfModel) {
   });
 }
 
-TEST(DistributedOptimizer, RefusesNoOptimizerAndADistributedOptimizer) {
+TEST(DistributedOptimizer, NullPointerOrDistributedOptimizerIsUsageError) {
   on_ranks(2, [](Context& context) {
     Plain plain(context);
     const NamedTensors names{{"weight", plain.weight}};

@@ -1,5 +1,4 @@
-// Weights that are updated while other gradients are still being reduced: the same numbers, earlier; and what a failure
-// leaves behind.
+// Weights that are updated while other gradients are still being reduced: results, and the state after a failure.
 #include <gmock/gmock.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -31,13 +30,13 @@ std::vector<History> train(const std::vector<int>& hosts, Rule rule, const Distr
   return histories;
 }
 
-class Overlap : public testing::TestWithParam<std::tuple<Rule, std::vector<int>>> {};
-INSTANTIATE_TEST_SUITE_P(All, Overlap,
+class OverlappedUpdate : public testing::TestWithParam<std::tuple<Rule, std::vector<int>>> {};
+INSTANTIATE_TEST_SUITE_P(All, OverlappedUpdate,
                          testing::Combine(testing::Values(Rule::fused_sgd, Rule::fused_adamw),
                                           testing::Values(std::vector{0}, std::vector{0, 0}, std::vector{0, 1},
                                                           std::vector{0, 0, 0}, std::vector{0, 1, 2, 3})));
 
-TEST_P(Overlap, ChangesNoNumber) {
+TEST_P(OverlappedUpdate, WeightsEqualSequentialUpdate) {
   const auto& [rule, hosts] = GetParam();
   for (const auto& options : {packed(), shared()}) {
     const auto afterwards = train(hosts, rule, options);
@@ -143,7 +142,7 @@ void on_two(const std::function<void(Training&, const Training& first)>& body, c
   });
 }
 
-TEST(OverlapUpdate, AWeightIsUpdatedWhileAGradientIsStillComputedElsewhere) {
+TEST(OverlappedUpdate, UpdatesWeightWhilePeerComputesLaterGradient) {
   on_two([](Training& r, const Training& first) {
     r.step();  // negotiated, and weights are compared behind it
     EXPECT_EQ(r.weights(), Pair(-0.75, -0.75));
@@ -186,7 +185,7 @@ void expect_mismatch(Training& r, const std::string& words) {
   EXPECT_EQ(r.weights(), before);
 }
 
-TEST(OverlapUpdate, AFailureThatPartedWeightsIsFoundByTheNextStepOnAllRanks) {
+TEST(OverlappedUpdate, WeightsThatDifferAfterFailureAreMismatchErrorOnAllRanks) {
   on_two([](Training& r, const Training& first) {
     r.step();
     fail(r, first, 3);
@@ -201,7 +200,7 @@ TEST(OverlapUpdate, AFailureThatPartedWeightsIsFoundByTheNextStepOnAllRanks) {
   });
 }
 
-TEST(OverlapUpdate, AFailureThatPartedOnlyWhatIsKeptIsFoundToo) {
+TEST(OverlappedUpdate, OptimizerStateThatDiffersAfterFailureIsMismatchError) {
   on_two([](Training& r, const Training& first) {
     r.step();
     fail(r, first, 3);
@@ -216,7 +215,7 @@ TEST(OverlapUpdate, AFailureThatPartedOnlyWhatIsKeptIsFoundToo) {
   });
 }
 
-TEST(OverlapUpdate, AWeightThatIsFrozenAfterwardsIsComparedAllTheSame) {
+TEST(OverlappedUpdate, WeightFrozenAfterFailureIsStillCompared) {
   on_two([](Training& r, const Training& first) {
     r.step();
     fail(r, first, 3);
@@ -237,8 +236,8 @@ TEST(OverlapUpdate, AWeightThatIsFrozenAfterwardsIsComparedAllTheSame) {
   });
 }
 
-// Also by one that updates when all gradients are there.
-TEST(OverlapUpdate, AnOptimizerThatIsWrappedAgainLeavesNothingOut) {
+// With and without overlap_update after wrapping.
+TEST(OverlappedUpdate, OptimizerWrappedAgainAfterFailureUpdatesAllWeights) {
   for (const bool overlap : {false, true}) {
     on_two([overlap](Training& r, const Training& first) {
       r.step();
@@ -255,7 +254,7 @@ TEST(OverlapUpdate, AnOptimizerThatIsWrappedAgainLeavesNothingOut) {
   }
 }
 
-TEST(OverlapUpdate, AFailureBeforeAnyUpdateChangesNothing) {
+TEST(OverlappedUpdate, FailureBeforeAnyUpdateLeavesWeightsUnchanged) {
   on_two([](Training& r, const Training&) {
     r.step();
     expect_failure(r, [&] {
@@ -268,8 +267,8 @@ TEST(OverlapUpdate, AFailureBeforeAnyUpdateChangesNothing) {
   });
 }
 
-// As where the optimizer's own step() throws: the round has succeeded, and peers have stepped.
-TEST(OverlapUpdate, WhatAnUpdateThrowsIsThrownByStepAndStepMayBeCalledAgain) {
+// The round has succeeded and peers have stepped, as if the optimizer's own step() had thrown.
+TEST(OverlappedUpdate, StepThrowsExceptionOfUpdateAndCanBeRepeated) {
   on_two([](Training& r, const Training&) {
     r.step();
     bool thrown = false;
@@ -288,7 +287,7 @@ TEST(OverlapUpdate, WhatAnUpdateThrowsIsThrownByStepAndStepMayBeCalledAgain) {
   });
 }
 
-TEST(OverlapUpdate, GradientsThatAreLookedAtFirstAreAllThere) {
+TEST(OverlappedUpdate, SynchronizeReducesAllGradientsBeforeAnyUpdate) {
   on_two([](Training& r, const Training&) {
     r.step();
     r.optimizer->zero_grad();
@@ -305,7 +304,7 @@ TEST(OverlapUpdate, GradientsThatAreLookedAtFirstAreAllThere) {
   });
 }
 
-TEST(OverlapUpdate, AParameterThatJoinsWithAGradientIsUpdatedToo) {
+TEST(OverlappedUpdate, ParameterAddedAfterBackwardIsUpdated) {
   on_two([](Training& r, const Training&) {
     r.step();
     at::Tensor joined = torch::zeros({10}).requires_grad_(true);
@@ -321,7 +320,7 @@ TEST(OverlapUpdate, AParameterThatJoinsWithAGradientIsUpdatedToo) {
   });
 }
 
-TEST(OverlapUpdate, NeedsAnOptimizerOfKolosAndAllRanks) {
+TEST(OverlappedUpdate, UnsupportedOptimizerOrOptionsAreRefused) {
   auto contexts = Context::create_local(2);
   run_ranks(2, [&](int rank) {
     Context& context = *contexts[static_cast<std::size_t>(rank)];

@@ -69,7 +69,7 @@ std::vector<Drop> drops() {
            }}};
 }
 
-TEST(PassesPerStep, DroppedPassesAreNotCounted) {
+TEST(PassesPerStep, PassesOfDroppedGradientAreNotCounted) {
   for (const int ranks : {1, 2, 3}) {
     for (const auto& options : {four_passes(), four_shared_passes(), four_overlapped_passes()}) {
       for (const Drop& drop : drops()) {
@@ -91,7 +91,7 @@ TEST(PassesPerStep, DroppedPassesAreNotCounted) {
 }
 
 // The reduction has begun, on this rank and perhaps on others.
-TEST(PassesPerStep, GradientDroppedAfterHandOverIsUsageErrorThatNamesSkip) {
+TEST(PassesPerStep, GradientDroppedAfterLastPassIsUsageErrorThatNamesSkip) {
   for (const int ranks : {1, 2}) {
     for (const Drop& drop : drops()) {
       on_ranks(ranks, [&](Context& context) {
@@ -106,7 +106,7 @@ TEST(PassesPerStep, GradientDroppedAfterHandOverIsUsageErrorThatNamesSkip) {
   }
 }
 
-TEST(PassesPerStep, PassTooManyIsUsageErrorThatNamesNoSync) {
+TEST(PassesPerStep, ExtraPassIsUsageErrorThatNamesNoSync) {
   on_ranks(2, [](Context& context) {
     Accumulation training(context);
     training.passes(kPasses);
@@ -116,7 +116,7 @@ TEST(PassesPerStep, PassTooManyIsUsageErrorThatNamesNoSync) {
   });
 }
 
-TEST(PassesPerStep, SkippedStepIsFollowedByCompleteOne) {
+TEST(PassesPerStep, StepAfterSkipReducesOnlyItsOwnPasses) {
   on_ranks(2, [](Context& context) {
     Accumulation training(context);
     for (int step = 0; step < 3; ++step) {
@@ -131,7 +131,7 @@ TEST(PassesPerStep, SkippedStepIsFollowedByCompleteOne) {
   });
 }
 
-TEST(PassesPerStep, RanksDropDifferentNumbersOfPasses) {
+TEST(PassesPerStep, RanksMayDropDifferentNumbersOfPasses) {
   on_ranks(3, [](Context& context) {
     Accumulation training(context);
     for (int step = 0; step < 3; ++step) {
@@ -145,7 +145,7 @@ TEST(PassesPerStep, RanksDropDifferentNumbersOfPasses) {
   });
 }
 
-TEST(PassesPerStep, PassesUnderNoSyncAreDroppedToo) {
+TEST(PassesPerStep, PassesUnderNoSyncAccumulateAndAreNotCounted) {
   for (const bool to_none : {true, false}) {
     on_ranks(2, [&](Context& context) {
       Accumulation training(context);
@@ -186,8 +186,8 @@ TEST(PassesPerStep, GradientChangedBetweenPassesIsReducedOnce) {
   }
 }
 
-// Autograd adds out of place there.
-TEST(PassesPerStep, PassWithCreateGraphCounts) {
+// With create_graph, autograd accumulates out of place.
+TEST(PassesPerStep, PassWithCreateGraphIsCounted) {
   on_ranks(2, [](Context& context) {
     Accumulation training(context);
     for (int step = 0; step < 2; ++step) {
@@ -205,7 +205,7 @@ TEST(PassesPerStep, PassWithCreateGraphCounts) {
 }
 
 // `rare` is reached by every other pass, `twice` two times by each.
-TEST(PassesPerStep, ParametersReachedRarelyOrTwice) {
+TEST(PassesPerStep, ParametersReachedRarelyOrTwicePerPassAreReduced) {
   for (const int ranks : {1, 2}) {
     on_ranks(ranks, [](Context& context) {
       const at::Tensor rare = torch::ones({4}).requires_grad_(), twice = torch::ones({4}).requires_grad_();

@@ -74,8 +74,9 @@ DistributedOptions sums(bool shared) {
   return options;
 }
 
-// Whose hook comes first is the one that was made first; whose gradients are made in kolo's memory, who steps last.
-TEST(SeveralOptimizers, OfOneParameterReduceItsOwnGradientEach) {
+// The hook of the optimizer that was made first runs first. Gradients are made in the memory of the optimizer that
+// stepped last.
+TEST(SeveralOptimizers, EachReducesGradientOfCommonParameter) {
   constexpr int kSteps = 6;
   for (const bool shared : {false, true}) {
     for (const bool first_steps_first : {false, true}) {
@@ -98,10 +99,9 @@ TEST(SeveralOptimizers, OfOneParameterReduceItsOwnGradientEach) {
   }
 }
 
-// Then backward adds to what the other one's round has left, which lies in its bucket; and with a table that changes,
-// what was handed over is read again at the end of the round.
-// A rank without a batch finds there what the first of them has reduced: that is not its own, and is not reduced again.
-TEST(SeveralOptimizers, OfOneParameterDoNotTakeTheOthersResultForARanksGradient) {
+// In the uneven step, two ranks have no batch. The second optimizer finds the result of the first there, and must not
+// reduce it as a gradient of the rank.
+TEST(SeveralOptimizers, ResultOfOneIsNotReducedAgainByTheOther) {
   for (const bool shared : {false, true}) {
     on_ranks(3, [&](Context& context) {
       const Model model(1);
@@ -120,7 +120,7 @@ TEST(SeveralOptimizers, OfOneParameterDoNotTakeTheOthersResultForARanksGradient)
   }
 }
 
-TEST(SeveralOptimizers, OfOneParameterThatIsFrozenMayGoOn) {
+TEST(SeveralOptimizers, OtherParametersTrainWhileCommonParameterIsFrozen) {
   on_ranks(2, [](Context& context) {
     const Model model(3);
     Training one(context, model, {0, 1}, sums(false));
@@ -140,7 +140,9 @@ TEST(SeveralOptimizers, OfOneParameterThatIsFrozenMayGoOn) {
   });
 }
 
-TEST(SeveralOptimizers, OfOneParameterMayKeepItsGradient) {
+// With zero_grad(false), backward adds to the result of the other optimizer's round, which lies in that optimizer's
+// bucket. The table of one optimizer changes, so the gradients are read again at the end of the round.
+TEST(SeveralOptimizers, EachUpdatesCommonParameterWithGradientsZeroedInPlace) {
   constexpr int kSteps = 9;
   for (const int ranks : {2, 3}) {
     on_ranks(ranks, [&](Context& context) {
@@ -162,8 +164,7 @@ TEST(SeveralOptimizers, OfOneParameterMayKeepItsGradient) {
   }
 }
 
-// The second one in the place of the first, which stays.
-TEST(SeveralOptimizers, ATableThatChangesWhileAnotherHoldsAParameter) {
+TEST(SeveralOptimizers, ParameterTableOfOneMayChangeDuringTraining) {
   on_ranks(2, [](Context& context) {
     const Model model(3);
     Training one(context, model, {2, 1}, sums(true));
@@ -187,7 +188,7 @@ TEST(SeveralOptimizers, ATableThatChangesWhileAnotherHoldsAParameter) {
   });
 }
 
-TEST(SeveralOptimizers, AndAScalerEachInThreadsOfTheirOwn) {
+TEST(SeveralOptimizers, TwoThreadsTrainWithTheirOwnOptimizerAndScaler) {
   on_ranks(2, [](Context& context) {
     const Model left(1);
     const Model right(1);

@@ -66,7 +66,7 @@ bool all_are(const at::Tensor& tensor, double value) { return tensor.eq(value).a
 
 constexpr std::uint64_t kSmallBytes = 3 * sizeof(float);
 
-TEST_P(SharedGradients, AreReducedWhereTheyLie) {
+TEST_P(SharedGradients, AreReducedInPlaceWithoutCopy) {
   on_two([](Training& r) {
     for (int step = 0; step < 5; ++step) {
       const auto before = r.copied();
@@ -85,7 +85,7 @@ TEST_P(SharedGradients, AreReducedWhereTheyLie) {
   });
 }
 
-TEST_P(SharedGradients, AccumulateInPlace) {
+TEST_P(SharedGradients, AccumulateInPlaceUnderNoSync) {
   on_two([](Training& r) {
     for (int step = 0; step < 3; ++step) {
       const auto before = r.copied();
@@ -105,7 +105,7 @@ TEST_P(SharedGradients, AccumulateInPlace) {
   });
 }
 
-TEST_P(SharedGradients, PassesPerStep) {
+TEST_P(SharedGradients, AccumulateInPlaceWithPassesPerStep) {
   on_two(
       [](Training& r) {
         r.optimizer->zero_grad();
@@ -119,7 +119,7 @@ TEST_P(SharedGradients, PassesPerStep) {
       {.passes_per_step = 2});
 }
 
-TEST_P(SharedGradients, ZeroedInsteadOfFreedTheyStay) {
+TEST_P(SharedGradients, ZeroedGradientsAreReducedInPlace) {
   on_two([](Training& r) {
     for (int step = 0; step < 3; ++step) {
       r.optimizer->zero_grad(step == 0);
@@ -132,7 +132,7 @@ TEST_P(SharedGradients, ZeroedInsteadOfFreedTheyStay) {
   });
 }
 
-TEST_P(SharedGradients, AKeptOneIsNeverOverwritten) {
+TEST_P(SharedGradients, KeptGradientIsNotOverwritten) {
   on_two([](Training& r) {
     r.step();
     const at::Tensor kept = r.large.grad();
@@ -145,7 +145,7 @@ TEST_P(SharedGradients, AKeptOneIsNeverOverwritten) {
   });
 }
 
-TEST_P(SharedGradients, OneThatTheUserHoldsMeanwhileGetsTheResult) {
+TEST_P(SharedGradients, GradientHeldDuringRoundGetsResult) {
   on_two([](Training& r) {
     r.optimizer->zero_grad();
     at::Tensor held;
@@ -172,7 +172,7 @@ struct Both : torch::autograd::Function<Both> {
   }
 };
 
-TEST_P(SharedGradients, TwoThatShareMemoryAreEachReducedOnce) {
+TEST_P(SharedGradients, TwoGradientsInOneMemoryAreEachReducedOnce) {
   auto all = contexts();
   run_ranks(2, [&](int rank) {
     auto& context = *all[static_cast<std::size_t>(rank)];
@@ -193,7 +193,7 @@ TEST_P(SharedGradients, TwoThatShareMemoryAreEachReducedOnce) {
   });
 }
 
-TEST_P(SharedGradients, ALeftoverCountsAsNotContributed) {
+TEST_P(SharedGradients, GradientOfPreviousRoundCountsAsMissing) {
   on_two([](Training& r) {
     r.step();
     r.optimizer->step();
@@ -207,7 +207,7 @@ TEST_P(SharedGradients, ALeftoverCountsAsNotContributed) {
   });
 }
 
-TEST_P(SharedGradients, ClippingReachesTheWeights) {
+TEST_P(SharedGradients, StepUsesClippedGradient) {
   on_two([](Training& r) {
     const at::Tensor before = r.large.detach().clone();
     r.optimizer->zero_grad();
@@ -219,7 +219,7 @@ TEST_P(SharedGradients, ClippingReachesTheWeights) {
   });
 }
 
-TEST_P(SharedGradients, MissingOnOneRankTheyAreZerosThere) {
+TEST_P(SharedGradients, GradientMissingOnOneRankCountsAsZeros) {
   on_two([](Training& r) {
     r.optimizer->zero_grad();
     if (r.context.rank() == 1) r.loss().backward();
@@ -230,7 +230,7 @@ TEST_P(SharedGradients, MissingOnOneRankTheyAreZerosThere) {
   });
 }
 
-TEST_P(SharedGradients, AThrowReachesThePeersAndTheNextStepWorks) {
+TEST_P(SharedGradients, ExceptionOnOneRankReachesPeersAndNextStepWorks) {
   on_two([](Training& r) {
     const at::Tensor before = r.large.detach().clone();
     const auto train = [&] {
@@ -250,7 +250,7 @@ TEST_P(SharedGradients, AThrowReachesThePeersAndTheNextStepWorks) {
   });
 }
 
-TEST_P(SharedGradients, ANewParameterMakesNewMemory) {
+TEST_P(SharedGradients, ParameterAddedLaterIsReducedInPlace) {
   on_two([](Training& r) {
     r.step();
     const at::Tensor late = torch::ones({2 * kCount}).requires_grad_(true);
@@ -268,7 +268,7 @@ TEST_P(SharedGradients, ANewParameterMakesNewMemory) {
   });
 }
 
-TEST_P(SharedGradients, OutliveTheWrapperAndTheContext) {
+TEST_P(SharedGradients, OutliveOptimizerAndContext) {
   auto all = contexts();
   std::vector<at::Tensor> gradients(2);
   run_ranks(2, [&](int rank) {
@@ -283,7 +283,7 @@ TEST_P(SharedGradients, OutliveTheWrapperAndTheContext) {
   EXPECT_TRUE(all_are(gradients[1], 1.5));
 }
 
-TEST(SharedGradientsOf, HostsWithSeveralRanksAreRefused) {
+TEST(SharedGradients, SeveralRanksOnOneOfTwoHostsAreUsageError) {
   auto contexts = Context::create_local(std::vector<int>{0, 0, 1}, Config{});
   run_ranks(3, [&](int rank) { EXPECT_THROW(Training mine(*contexts[static_cast<std::size_t>(rank)]), UsageError); });
 }

@@ -58,7 +58,7 @@ Course train(kolo::Context& context, const Compute& compute, int steps, int over
 
 class MixedPrecision : public testing::TestWithParam<at::ScalarType> {};
 
-TEST_P(MixedPrecision, RanksLearnAndStayEqual) {
+TEST_P(MixedPrecision, LossFallsAndWeightsAndScaleAreEqualOnAllRanks) {
   const auto context = kolo::Context::create();
   const Compute compute{at::kCPU, GetParam()};
   const Course run = train(*context, compute, 7, 2);
@@ -70,7 +70,7 @@ TEST_P(MixedPrecision, RanksLearnAndStayEqual) {
 
 INSTANTIATE_TEST_SUITE_P(Types, MixedPrecision, testing::Values(at::kBFloat16, at::kHalf));
 
-TEST(Autocast, ComputesInItsTypeAndFollowsTheWeights) {
+TEST(Autocast, ComputesInItsTypeWithCurrentWeights) {
   const Compute compute{at::kCPU, at::kBFloat16};
   const at::Tensor weight = at::ones({2, 2}).set_requires_grad(true), x = at::ones({2, 2});
   const auto product = [&] {

@@ -89,7 +89,7 @@ TEST(Datasets, FirstDifferenceBetweenRanksIsNamedWithBothValues) {
               HasSubstr("of val/ rank 0 has 2 samples of 2 classes, rank 1 has none"));
 }
 
-TEST(Datasets, FolderThatOneRankCannotOpenIsTheErrorOfAllRanks) {
+TEST(Datasets, FolderThatOneRankCannotOpenIsErrorOnAllRanks) {
   EXPECT_THAT(difference([](const auto& folder) { std::filesystem::remove_all(folder.path() / "train"); }),
               AllOf(testing::StartsWith("rank 1: "), HasSubstr("/train"), HasSubstr("No such file")));
   EXPECT_THAT(difference([](const auto& folder) {
@@ -99,7 +99,7 @@ TEST(Datasets, FolderThatOneRankCannotOpenIsTheErrorOfAllRanks) {
               AllOf(testing::StartsWith("rank 1: "), HasSubstr("/val")));
 }
 
-TEST(Datasets, ValidationHasTheClassesOfTraining) {
+TEST(Datasets, ValidationClassesOtherThanTrainingClassesAreError) {
   const auto complaint = [](const std::function<void(const TemporaryFolder&)>& change) {
     const TemporaryFolder folder;
     write_images(folder);
@@ -114,7 +114,7 @@ TEST(Datasets, ValidationHasTheClassesOfTraining) {
   EXPECT_EQ(complaint([](const auto& folder) { std::filesystem::remove_all(folder.path() / "val"); }), "none");
 }
 
-TEST(Datasets, EmptyClassIsANoteAndShiftsNoLabel) {
+TEST(Datasets, EmptyClassIsNotedAndShiftsNoLabel) {
   const TemporaryFolder folder;
   write_images(folder);
   std::filesystem::remove(folder.path() / "val/a/1.jpg");
@@ -127,8 +127,7 @@ TEST(Datasets, EmptyClassIsANoteAndShiftsNoLabel) {
   });
 }
 
-// Ranks call different collectives: every rank must throw instead of using the data of the other call.
-TEST(Ranks, DifferentCollectivesNeverMatch) {
+TEST(TrainerCollectives, DifferentCollectivesOnRanksAreErrorOnAllRanks) {
   double number = 1;
   const auto sum = [&](kolo::Context& context) {
     double mine = number;
@@ -162,7 +161,7 @@ TEST(Ranks, DifferentCollectivesNeverMatch) {
   }
 }
 
-TEST(Ranks, SumsAndAveragesAreOverAllRanks) {
+TEST(TrainerCollectives, SumsAndAveragesAreOverAllRanks) {
   kolo::test::on_ranks(3, [](kolo::Context& context) {
     std::array<double, 2> sums{1.0 + context.rank(), 0.5};
     sum_over_ranks(context, sums);
@@ -174,7 +173,7 @@ TEST(Ranks, SumsAndAveragesAreOverAllRanks) {
   });
 }
 
-TEST(Ranks, TextOfRank0IsWhatItReturnedOrThrew) {
+TEST(TrainerCollectives, ResultOrExceptionOfRank0ReachesAllRanks) {
   kolo::test::on_ranks(3, [](kolo::Context& context) {
     const std::string long_text(100'000, 'x');
     EXPECT_EQ(from_rank_0(context, [&] { return long_text; }), long_text);
@@ -194,7 +193,7 @@ TEST(CheckBroken, LimitIsOnePercentOfTheFilesButAtLeastTen) {
 }
 
 // Rank r has damaged files r and r + 1, so that ranks share one.
-TEST(CheckBroken, FilesOfAllRanksCountOnce) {
+TEST(CheckBroken, FileDamagedOnTwoRanksCountsOnce) {
   const auto errors_with = [](std::int64_t max_broken) {
     return errors_of(3, [&](kolo::Context& context) {
       kolo::data::EpochFiles files{21, {}};
@@ -300,14 +299,14 @@ TEST(LoaderSource, EpochContinuedWithAnotherGlobalBatchDrawsEachRemainingImageOn
   }
 }
 
-TEST(LoaderSource, EpochContinuedWithTheSameGlobalBatchIsTheUninterruptedOne) {
+TEST(LoaderSource, EpochContinuedWithTheSameGlobalBatchEqualsUninterruptedEpoch) {
   const Drawn whole = draw(60, 2, 4, 0, 0, kAll);
   EXPECT_EQ(whole.images.size(), 56U) << "full batches only";
   const Drawn rest = draw(60, 2, 4, 3, 0, kAll);
   EXPECT_EQ(rest.images, std::vector<std::int64_t>(whole.images.begin() + 24, whole.images.end()));
 }
 
-TEST(LoaderSource, PositionBeyondTheDatasetIsAnError) {
+TEST(LoaderSource, PositionBeyondDatasetIsUsageError) {
   EXPECT_THROW(draw(60, 2, 4, 0, 61, kAll), kolo::UsageError);
   EXPECT_THROW(draw(60, 2, 4, 8, 0, kAll), kolo::UsageError);
 }

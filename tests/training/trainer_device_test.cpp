@@ -104,7 +104,7 @@ Seen compute_on(BatchSource& source, std::int64_t epoch, std::int64_t first) {
   return seen;
 }
 
-TEST(DeviceSource, BatchesAreCompleteAndTheHostDoesNotWait) {
+TEST(DeviceSource, BatchesAreCompleteAndCpuDoesNotWait) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     World world(seed);
     const auto source =
@@ -126,7 +126,7 @@ TEST(DeviceSource, BatchesAreCompleteAndTheHostDoesNotWait) {
 }
 
 // The memory of a batch goes back to the stream of the copies: without a record of its use the next copy takes it.
-TEST(DeviceSource, UseOfABatchIsRecordedForItsMemory) {
+TEST(DeviceSource, MemoryIsReusedTooEarlyIfUsesAreNotRecorded) {
   std::size_t found = 0;
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     World world(seed);
@@ -140,7 +140,7 @@ TEST(DeviceSource, UseOfABatchIsRecordedForItsMemory) {
   EXPECT_GT(found, 0U);
 }
 
-TEST(DeviceSource, BeginAfterAnUnfinishedEpochDropsItsBatches) {
+TEST(DeviceSource, BeginDropsBatchesOfUnfinishedEpoch) {
   World world(3);
   const auto source =
       make_device_source(std::make_unique<FewBatches>(), world.place, halved(at::MemoryFormat::Contiguous));
@@ -153,7 +153,7 @@ TEST(DeviceSource, BeginAfterAnUnfinishedEpochDropsItsBatches) {
   EXPECT_TRUE(seen.images[0].cpu().is_contiguous());
 }
 
-TEST(Totals, AddDoesNotWaitForTheDevice) {
+TEST(Totals, AddDoesNotWaitForDevice) {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     World world(seed);
     Totals totals(world.place, 2), on_host(at::kCPU, 2);
@@ -172,7 +172,7 @@ TEST(Totals, AddDoesNotWaitForTheDevice) {
   }
 }
 
-TEST(GradScalerOnADevice, StepsLikeTheHost) {
+TEST(GradScaler, OnDeviceSkipsOverflowAndHalvesScale) {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     World world(seed);
     const at::Tensor weight = at::ones({3}).to(world.place).set_requires_grad(true);
@@ -240,7 +240,7 @@ void expect_equal(const Training& one, const Training& other) {
   }
 }
 
-TEST(Checkpoint, OfTheHostAndOfADeviceLoadOnBoth) {
+TEST(Checkpoint, OfCpuOrDeviceLoadsOnBoth) {
   World world(5);
   const TemporaryFolder folder;
   Options options;

@@ -14,7 +14,7 @@ TEST(Summary, ContainsEachTextOnceWithItsRanks) {
   EXPECT_EQ(summary_of({"peer failed", "disk full", "peer failed"}), "ranks 0, 2: peer failed\nrank 1: disk full");
 }
 
-TEST(CommonOptions, FirstDifferenceIsNamedWithBothValuesAndTheRank) {
+TEST(CommonOptions, FirstDifferenceIsNamedWithBothValuesAndRank) {
   Options usual;
   EXPECT_EQ(difference_of({common_options(usual)}), "");
   EXPECT_EQ(difference_of({common_options(usual), common_options(usual)}), "");

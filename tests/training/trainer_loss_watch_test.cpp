@@ -45,7 +45,7 @@ Watched watch(const std::vector<std::vector<double>>& losses, OnNan on_nan, std:
   return {results[0], testing::internal::GetCapturedStdout()};
 }
 
-TEST(LossWatch, WarnsOnceOfConsecutiveStepsWithStepAndRanks) {
+TEST(LossWatch, ConsecutiveNonFiniteStepsGiveOneWarningWithStepAndRanks) {
   const Watched run = watch({{1, 2, 3, 4, 5, kInfinity, 7}, {1, 2, kNan, kNan, 5, -kInfinity, 7}}, OnNan::stop);
   EXPECT_EQ(run.printed,
             "warning: the loss of step 2 is not finite on rank 1\n"
@@ -53,14 +53,14 @@ TEST(LossWatch, WarnsOnceOfConsecutiveStepsWithStepAndRanks) {
   EXPECT_THAT(run.results, testing::Each(""));
 }
 
-TEST(LossWatch, WarnsWhenOtherRanksFollow) {
+TEST(LossWatch, NonFiniteLossOnMoreRanksGivesAnotherWarning) {
   const Watched run = watch({{1, 2, kNan}, {1, kNan, kNan}}, OnNan::stop);
   EXPECT_EQ(run.printed,
             "warning: the loss of step 1 is not finite on rank 1\n"
             "warning: the loss of step 2 is not finite on ranks 0, 1\n");
 }
 
-TEST(LossWatch, EndsAfterTwentyConsecutiveStepsOfAnyRank) {
+TEST(LossWatch, StopsAfterTwentyConsecutiveNonFiniteStepsOfAnyRanks) {
   std::vector<std::vector<double>> losses(2, std::vector<double>(50, 1.0));
   for (std::size_t step = 10; step < 50; ++step) losses[step % 2][step] = kNan;
   const Watched run = watch(losses, OnNan::stop);
@@ -68,7 +68,7 @@ TEST(LossWatch, EndsAfterTwentyConsecutiveStepsOfAnyRank) {
   EXPECT_THAT(run.results[29], HasSubstr("20 consecutive steps up to step 29, on rank 1"));
 }
 
-TEST(LossWatch, StepsCheckedTogetherGiveTheSameResult) {
+TEST(LossWatch, ManyStepsInOneCheckStopAtTheSameStep) {
   std::vector<std::vector<double>> losses(2, std::vector<double>(50, 1.0));
   for (std::size_t step = 10; step < 50; ++step) losses[1][step] = kNan;
   const Watched run = watch(losses, OnNan::stop, 25);
@@ -77,18 +77,18 @@ TEST(LossWatch, StepsCheckedTogetherGiveTheSameResult) {
   EXPECT_EQ(run.printed, "warning: the loss of step 10 is not finite on rank 1\n");
 }
 
-TEST(LossWatch, FiniteLossBeginsTheCountAnew) {
+TEST(LossWatch, FiniteLossResetsCount) {
   std::vector<double> losses(60, kNan);
   losses[19] = losses[39] = losses[59] = 1;
   EXPECT_THAT(watch({losses, losses}, OnNan::stop).results, testing::Each(""));
 }
 
-TEST(LossWatch, NeverEndsTheRunIfAskedToWarn) {
+TEST(LossWatch, NeverStopsWithOnNanWarn) {
   const std::vector<double> losses(50, kNan);
   EXPECT_THAT(watch({losses, losses}, OnNan::warn).results, testing::Each(""));
 }
 
-TEST(NonFiniteState, NamesWeightsAndStatistics) {
+TEST(NonFiniteState, NamesTensorAndCountsNonFiniteValues) {
   const auto context = std::move(kolo::Context::create_local(1).front());
   ResNet model("resnet18", 3, false);
   EXPECT_EQ(non_finite_state(*context, model), "");

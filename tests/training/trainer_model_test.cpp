@@ -78,7 +78,7 @@ TEST(TrainerModel, StateIsInStateDictOrder) {
   EXPECT_EQ(state.back().first, "fc.bias");
 }
 
-TEST(TrainerModel, ParameterCountsArePublishedOnes) {
+TEST(TrainerModel, ParameterCountsEqualPublishedCounts) {
   const std::map<std::string, std::int64_t> published = {{"resnet18", 11689512},
                                                          {"resnet34", 21797672},
                                                          {"resnet50", 25557032},
@@ -87,7 +87,7 @@ TEST(TrainerModel, ParameterCountsArePublishedOnes) {
   for (const auto& [arch, count] : published) EXPECT_EQ(parameter_count(ResNet(arch, 1000, false)), count) << arch;
 }
 
-TEST(TrainerModel, StrideIsInTheThreeByThree) {
+TEST(TrainerModel, StrideIsInThreeByThreeConvolution) {
   const ResNet model("resnet50", 1000, false);
   for (const auto& module : model.named_modules("", false)) {
     const auto* conv = module.value()->as<torch::nn::Conv2d>();
@@ -96,7 +96,7 @@ TEST(TrainerModel, StrideIsInTheThreeByThree) {
   }
 }
 
-TEST(TrainerModel, InitialisedByFanOut) {
+TEST(TrainerModel, WeightsAreInitialisedByFanOut) {
   at::manual_seed(3);
   const ResNet model("resnet50", 1000, false);
   const auto weight = model.named_parameters()["layer3.1.conv2.weight"].detach();
@@ -105,7 +105,7 @@ TEST(TrainerModel, InitialisedByFanOut) {
   EXPECT_NEAR(weight.mean().item<double>(), 0.0, 0.01 * expected);
 }
 
-TEST(TrainerModel, ZeroInitTouchesOnlyTheLastNormOfABlock) {
+TEST(TrainerModel, ZeroInitResidualZeroesOnlyLastNormOfEachBlock) {
   const ResNet model("resnet50", 10, true);
   int zeros = 0;
   for (const auto& p : model.named_parameters()) {
@@ -117,7 +117,7 @@ TEST(TrainerModel, ZeroInitTouchesOnlyTheLastNormOfABlock) {
   EXPECT_EQ(zeros, 16);
 }
 
-TEST(TrainerModel, ForwardIsTheSameInBothMemoryFormats) {
+TEST(TrainerModel, ForwardIsEqualInBothMemoryFormats) {
   at::manual_seed(5);
   ResNet model("resnet18", 7, false);
   const auto images = at::randn({3, 3, 32, 32});
@@ -156,7 +156,7 @@ at::native::ConvBackend backend_of(const torch::nn::Conv2dImpl& convolution) {
                                          symbolic(options.dilation()), false, none, 1, {});
 }
 
-TEST(TrainerModel, OneDnnMakesAllConvolutions) {
+TEST(TrainerModel, OneDnnComputesAllConvolutions) {
   const OneThread one;
   ResNet model("resnet50", 10, false);
   use_onednn(model);
@@ -170,7 +170,7 @@ TEST(TrainerModel, OneDnnMakesAllConvolutions) {
   EXPECT_EQ(found, 53);
 }
 
-TEST(TrainerModel, OneDnnComputesTheSame) {
+TEST(TrainerModel, OneDnnResultsEqualDefaultResults) {
   const OneThread one;
   at::manual_seed(5);
   const auto images = at::randn({4, 64, 8, 8});
@@ -190,7 +190,7 @@ TEST(TrainerModel, OneDnnComputesTheSame) {
   for (std::size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(at::allclose(before[i], after[i], 1e-4, 1e-4)) << i;
 }
 
-TEST(TrainerModel, UnknownArchitectureIsAUsageError) { EXPECT_THROW(ResNet("resnet51", 10, false), kolo::UsageError); }
+TEST(TrainerModel, UnknownArchitectureIsUsageError) { EXPECT_THROW(ResNet("resnet51", 10, false), kolo::UsageError); }
 
 }  // namespace
 }  // namespace imagenet

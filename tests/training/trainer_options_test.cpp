@@ -49,7 +49,7 @@ TEST(TrainerOptions, DefaultsAreTheClassicRecipe) {
   EXPECT_THAT(complaint({"--data", "d", "--on-nan", "go"}), testing::HasSubstr("--on-nan"));
 }
 
-TEST(TrainerOptions, DeviceAndPrecision) {
+TEST(TrainerOptions, DeviceAndAmpAreParsedAndConflictsRefused) {
   EXPECT_EQ(parse({"--data", "d", "--device", "cuda"}).device, DeviceKind::cuda);
   EXPECT_EQ(parse({"--data", "d", "--amp", "bf16"}).amp, Amp::bf16);
   EXPECT_EQ(parse({"--data", "d", "--amp", "fp16"}).amp, Amp::fp16);
@@ -61,12 +61,12 @@ TEST(TrainerOptions, DeviceAndPrecision) {
               HasSubstr("--shared-gradients"));
 }
 
-TEST(TrainerOptions, WhatIsNotUnderstoodIsNamed) {
+TEST(TrainerOptions, UnknownArgumentIsNamedInError) {
   EXPECT_THAT(complaint({"--data", "d", "--stepz", "3", "--more"}), testing::StartsWith("'--stepz' is not understood"));
   EXPECT_THAT(complaint({"--data", "d", "stray"}), testing::StartsWith("'stray' is not understood"));
 }
 
-TEST(TrainerOptions, WhatCannotOverlapSaysWhy) {
+TEST(TrainerOptions, OverlapUpdateWithConflictingOptionNamesTheConflict) {
   using testing::HasSubstr;
   EXPECT_EQ(parse({"--data", "d", "--overlap-update", "on"}).overlap_update, Choice::on);
   EXPECT_THAT(complaint({"--data", "d", "--sync", "off", "--overlap-update", "on"}), HasSubstr("--sync off"));
@@ -75,7 +75,7 @@ TEST(TrainerOptions, WhatCannotOverlapSaysWhy) {
   EXPECT_THAT(complaint({"--data", "d", "--optimizer", "torch", "--overlap-update", "on"}), HasSubstr("fused"));
 }
 
-TEST(TrainerOptions, EverythingCanBeSet) {
+TEST(TrainerOptions, EveryOptionCanBeSet) {
   const Options o = parse({"--arch",
                            "resnet18",
                            "--data",
@@ -140,14 +140,14 @@ TEST(TrainerOptions, EverythingCanBeSet) {
   EXPECT_EQ(o.classes, 3);
 }
 
-TEST(TrainerOptions, TheDefaultWarmUpFitsIntoShortTrainings) {
+TEST(TrainerOptions, DefaultWarmUpIsNoLongerThanTraining) {
   EXPECT_DOUBLE_EQ(parse({"--data", "d", "--epochs", "1"}).warmup_epochs, 1);
   EXPECT_DOUBLE_EQ(parse({"--data", "d", "--epochs", "4"}).warmup_epochs, 4);
   EXPECT_DOUBLE_EQ(parse({"--data", "d", "--epochs", "6"}).warmup_epochs, 5);
   EXPECT_DOUBLE_EQ(parse({"--data", "d", "--epochs", "2", "--warmup-epochs", "0.5"}).warmup_epochs, 0.5);
 }
 
-TEST(TrainerOptions, MistakesNameTheOption) {
+TEST(TrainerOptions, InvalidOrMissingOptionIsNamedInError) {
   using testing::HasSubstr;
   EXPECT_THAT(complaint({}), HasSubstr("--data"));
   EXPECT_THAT(complaint({"--data", "synthetic:disk"}), HasSubstr("synthetic:jpeg"));
@@ -163,7 +163,7 @@ TEST(TrainerOptions, MistakesNameTheOption) {
   EXPECT_THAT(complaint({"--data", "d", "--unknown"}), HasSubstr("--unknown"));
 }
 
-TEST(TrainerOptions, WhatIsNoNumberIsInNoRange) {
+TEST(TrainerOptions, NonFiniteOrNegativeValueIsErrorThatNamesOption) {
   for (const char* option :
        {"--lr", "--warmup-epochs", "--milestones", "--momentum", "--weight-decay", "--label-smoothing"}) {
     for (const char* value : {"nan", "inf", "-5", "3x"}) {
@@ -172,7 +172,7 @@ TEST(TrainerOptions, WhatIsNoNumberIsInNoRange) {
   }
 }
 
-TEST(TrainerOptions, HelpIsPrintedAndNothingRuns) {
+TEST(TrainerOptions, HelpIsPrintedWithoutOptions) {
   const char* arguments[] = {"imagenet_resnet50", "--help"};
   std::ostringstream out;
   EXPECT_FALSE(parse_options(2, arguments, out).has_value());

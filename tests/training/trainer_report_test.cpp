@@ -24,7 +24,7 @@ std::string text_of(const fs::path& file) {
   return {reinterpret_cast<const char*>(content.data()), content.size()};
 }
 
-TEST(JsonLines, ContinuedFileLosesItsTornPiece) {
+TEST(JsonLines, IncompleteLastLineIsRemovedBeforeAppending) {
   const TemporaryFolder folder;
   const std::string line = "{\"a\":1}\n", added = "{\"b\":2}\n";
   const std::string huge = "{\"a\":\"" + std::string(200'000, 'x');
@@ -58,19 +58,19 @@ TEST(JsonLines, OldFileStaysUntilTheFirstLine) {
   EXPECT_EQ(text_of(file), "old");
 }
 
-TEST(JsonLines, TextThatIsNotUtf8IsWrittenWithReplacedBytes) {
+TEST(JsonLines, InvalidUtf8IsWrittenWithReplacedBytes) {
   const TemporaryFolder folder;
   const std::string file = (folder.path() / "lines").string();
   EXPECT_EQ(JsonLines(file, false).write({{"data", "d\xe9/\xc3\xa9"}}), "");
   EXPECT_EQ(text_of(file), "{\"data\":\"d\xef\xbf\xbd/\xc3\xa9\"}\n");
 }
 
-TEST(JsonLines, FileThatCannotBeOpenedIsAnError) {
+TEST(JsonLines, FileThatCannotBeOpenedIsUsageError) {
   EXPECT_THROW(JsonLines("/nowhere/at/all", false), kolo::UsageError);
 }
 
 // While the limit holds, a write ends in the middle of a line, as on a full disk.
-TEST(JsonLines, LineThatDoesNotFitIsCutOffAndLaterLinesAreWhole) {
+TEST(JsonLines, LineThatDoesNotFitIsRemovedAndLaterLinesAreComplete) {
   const TemporaryFolder folder;
   const std::string file = (folder.path() / "lines").string();
   JsonLines lines(file, false);
@@ -88,7 +88,7 @@ TEST(JsonLines, LineThatDoesNotFitIsCutOffAndLaterLinesAreWhole) {
   EXPECT_EQ(text_of(file), "{\"a\":1}\n{\"c\":3}\n");
 }
 
-TEST(Reporter, FailedWriteIsAWarningAtOnceAndTrainingGoesOn) {
+TEST(Reporter, FailedWriteGivesOneWarningAndTrainingContinues) {
   testing::internal::CaptureStdout();
   Reporter reporter(true, "/dev/full", false);
   StepRecord record;

@@ -40,7 +40,7 @@ TEST(LearningRate, FirstStepWithoutWarmUpHasThePeak) {
   EXPECT_DOUBLE_EQ(at_epoch(options, 0.0), 0.8);
 }
 
-TEST(LearningRate, PeakGrowsWithTheGlobalBatch) {
+TEST(LearningRate, PeakIsProportionalToGlobalBatch) {
   EXPECT_NEAR(learning_rate(Options{}, 256, 10, 100), 0.1, 1e-12);
   EXPECT_NEAR(learning_rate(Options{}, 8192, 10, 100), 3.2, 1e-12);
 }

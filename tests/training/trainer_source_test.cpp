@@ -69,7 +69,7 @@ int launches_for(const Options& options, bool with_optimizer) {
   return world.device().launches("kolo_images");
 }
 
-TEST(Source, HasTheHostsImagesOnADevice) {
+TEST(BatchSource, ImagesOnDeviceEqualImagesOnCpu) {
   for (const DataKind kind : {DataKind::synthetic_host, DataKind::synthetic_jpeg}) {
     for (const bool channels_last : {true, false}) {
       const Options options = few_images(kind, channels_last);
@@ -79,8 +79,8 @@ TEST(Source, HasTheHostsImagesOnADevice) {
   }
 }
 
-// For a GPU the loader leaves bytes, which are normalised there, in channels_last whatever the network takes.
-TEST(LoaderSource, HasBytesForADevice) {
+// For a GPU the loader yields bytes, always in channels_last; the GPU normalises them.
+TEST(LoaderSource, ForDeviceYieldsBytes) {
   for (const bool channels_last : {true, false}) {
     const Options options = few_images(DataKind::synthetic_jpeg, channels_last);
     const auto on_host = make_loader_source(dataset_of(options), options, {}, Part::train, at::kCPU);
