@@ -22,7 +22,7 @@ TEST(ExecutionEnvironment, NamesThreadsCapabilityAndVersions) {
   }
 }
 
-TEST(ExecutionEnvironment, DifferencesNameEachValueAndItsRanks) {
+TEST(ExecutionEnvironment, DifferencesNameEachValueWithItsRanks) {
   const ExecutionEnvironment one{{"threads", "1"}, {"cpu", "AVX2"}}, two{{"threads", "2"}, {"cpu", "AVX2"}},
       other{{"threads", "1"}, {"cpu", "AVX512"}};
   EXPECT_EQ(differences_of({one, one}), "");

@@ -9,7 +9,7 @@
 namespace kolo {
 namespace {
 
-TEST(Fingerprint, IsEqualForEqualBytesAndDependsOnEachOfThem) {
+TEST(Fingerprint, DependsOnEveryElement) {
   const at::Tensor values = torch::arange(1000, torch::kFloat32);
   EXPECT_EQ(fingerprint(values), fingerprint(values.clone()));
   std::set<std::uint64_t> seen = {fingerprint(values)};
@@ -20,7 +20,7 @@ TEST(Fingerprint, IsEqualForEqualBytesAndDependsOnEachOfThem) {
   }
 }
 
-TEST(Fingerprint, IsOfTheElementsAlone) {
+TEST(Fingerprint, IgnoresStridesAndRequiresGrad) {
   const at::Tensor wide = torch::arange(24, torch::kFloat32).view({2, 3, 4});
   const at::Tensor gaps = wide.select(2, 1);
   const at::Tensor packed = gaps.contiguous();
@@ -29,12 +29,12 @@ TEST(Fingerprint, IsOfTheElementsAlone) {
   EXPECT_EQ(fingerprint(gaps.clone().set_requires_grad(true)), fingerprint(gaps));
 }
 
-TEST(Fingerprint, OfNothingIsThatOfNoBytes) {
+TEST(Fingerprint, OfEmptyTensorEqualsThatOfEmptyString) {
   EXPECT_EQ(fingerprint(torch::empty({0, 3})), fingerprint(std::string_view()));
 }
 
-// What a mean over ranks would hide: numbers that are none are equal where their bits are.
-TEST(Fingerprint, TellsBitsAndNotValues) {
+// NaNs with equal bits are equal.
+TEST(Fingerprint, DistinguishesBitsAndNotValues) {
   EXPECT_NE(fingerprint(torch::full({1}, 0.0F)), fingerprint(torch::full({1}, -0.0F)));
   const at::Tensor no_number = torch::full({1}, std::numeric_limits<float>::quiet_NaN());
   EXPECT_EQ(fingerprint(no_number), fingerprint(no_number.clone()));

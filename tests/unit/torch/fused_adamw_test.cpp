@@ -19,7 +19,7 @@ double difference(const AdamWOptions& options, at::ScalarType type, int steps = 
   return kolo::test::difference<kolo::FusedAdamW, torch::optim::AdamW>(options, type, steps);
 }
 
-TEST(FusedAdamW, GivesTheNumbersOfTorch) {
+TEST(FusedAdamW, ResultsEqualTorchUpToRounding) {
   const AdamWOptions options[] = {AdamWOptions(1e-2), AdamWOptions(1e-2).weight_decay(0),
                                   AdamWOptions(3e-3).betas({0.8, 0.95}).eps(1e-4).weight_decay(0.3)};
   for (const int threads : {1, 2}) {
@@ -32,9 +32,11 @@ TEST(FusedAdamW, GivesTheNumbersOfTorch) {
   at::set_num_threads(1);
 }
 
-TEST(FusedAdamW, OtherTypesTakeTheGenericWay) { EXPECT_LT(difference(AdamWOptions(1e-2), torch::kBFloat16, 5), 5e-2); }
+TEST(FusedAdamW, Bf16ResultsEqualTorchUpToRounding) {
+  EXPECT_LT(difference(AdamWOptions(1e-2), torch::kBFloat16, 5), 5e-2);
+}
 
-TEST(FusedAdamW, StateIsSavedAndLoadsIntoTorchsOwnAndBack) {
+TEST(FusedAdamW, SavedStateLoadsIntoTorchAdamWAndBack) {
   at::Tensor a = torch::zeros({4});
   kolo::FusedAdamW fused({a}, AdamWOptions(0.1));
   a.mutable_grad() = torch::arange(4, torch::kFloat32);
@@ -59,8 +61,7 @@ TEST(FusedAdamW, StateIsSavedAndLoadsIntoTorchsOwnAndBack) {
   EXPECT_DOUBLE_EQ(static_cast<AdamWOptions&>(plain.param_groups()[0].options()).lr(), 0.1);
 }
 
-// Of whatever kind a tensor is; the gradient itself stays.
-TEST(FusedAdamW, TakesAScaleOutOfGradientsInPassing) {
+TEST(FusedAdamW, AppliesGradientScaleAndLeavesGradientUnchanged) {
   for (const auto type : {torch::kFloat32, torch::kFloat64, torch::kBFloat16}) {
     at::Tensor a = torch::ones({4}, type), b = torch::ones({4}, type);
     kolo::FusedAdamW scaled({a}, AdamWOptions(0.1)), plain({b}, AdamWOptions(0.1));
@@ -74,7 +75,7 @@ TEST(FusedAdamW, TakesAScaleOutOfGradientsInPassing) {
   }
 }
 
-TEST(FusedAdamW, RefusesWhatItDoesNotHave) {
+TEST(FusedAdamW, AmsgradAndSparseGradientAreUsageError) {
   at::Tensor a = torch::zeros({4});
   a.mutable_grad() = torch::ones({4});
   EXPECT_THROW(kolo::FusedAdamW({a}, AdamWOptions(0.1).amsgrad(true)).step(), kolo::UsageError);
@@ -83,12 +84,12 @@ TEST(FusedAdamW, RefusesWhatItDoesNotHave) {
   EXPECT_THROW(kolo::FusedAdamW({a}, AdamWOptions(0.1)).step(), kolo::UsageError);
 }
 
-TEST(FusedAdamW, EarlyUpdatesAreLeftOutOfTheStep) {
+TEST(FusedAdamW, StepOmitsWeightsThatWereUpdatedEarly) {
   kolo::test::expect_early_updates_are_left_out_of_the_step<kolo::FusedAdamW>(AdamWOptions(1e-2));
   kolo::test::expect_forgotten_updates_are_made_again<kolo::FusedAdamW>(AdamWOptions(1e-2));
 }
 
-TEST(FusedAdamW, AStepThatThrowsForgetsNoEarlyUpdate) {
+TEST(FusedAdamW, StepThatThrowsKeepsEarlyUpdates) {
   at::Tensor a = torch::ones({4}), b = torch::ones({4});
   kolo::test::Opened<kolo::FusedAdamW> one({a}, AdamWOptions(0.1));
   kolo::FusedAdamW plain({b}, AdamWOptions(0.1));
@@ -109,11 +110,11 @@ TEST(FusedAdamW, WeightsThatShareMemoryAreNotUpdatedEarly) {
   kolo::test::expect_weights_that_share_memory_are_not_updated_early<kolo::FusedAdamW>(AdamWOptions(1e-2));
 }
 
-TEST(FusedAdamW, WritesAreSeenByAutograd) {
+TEST(FusedAdamW, UpdateIsSeenByAutograd) {
   kolo::test::expect_writes_are_seen_by_autograd<kolo::FusedAdamW>(AdamWOptions(0.1));
 }
 
-TEST(FusedAdamW, TheClosureRunsWithGradients) {
+TEST(FusedAdamW, ClosureRunsWithGradientsEnabled) {
   const at::Tensor a = kolo::test::step_with_closure<kolo::FusedAdamW>(AdamWOptions(0.5).weight_decay(0));
   EXPECT_TRUE(torch::allclose(a, torch::full({4}, 0.5)));
 }

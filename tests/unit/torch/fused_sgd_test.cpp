@@ -18,7 +18,7 @@ double difference(const SGDOptions& options, at::ScalarType type, int steps = 5)
   return kolo::test::difference<kolo::FusedSGD, torch::optim::SGD>(options, type, steps);
 }
 
-TEST(FusedSGD, AnInfiniteWeightWithoutDecayStaysInfinite) {
+TEST(FusedSGD, InfiniteWeightIsUpdatedAsByTorch) {
   const double infinity = std::numeric_limits<double>::infinity();
   for (const double momentum : {0.0, 0.9}) {
     for (const double decay : {0.0, 0.5}) {
@@ -39,7 +39,7 @@ TEST(FusedSGD, AnInfiniteWeightWithoutDecayStaysInfinite) {
   }
 }
 
-TEST(FusedSGD, GivesTheNumbersOfTorch) {
+TEST(FusedSGD, ResultsEqualTorchUpToRounding) {
   for (const int threads : {1, 2}) {
     at::set_num_threads(threads);
     for (const double momentum : {0.0, 0.9}) {
@@ -57,7 +57,7 @@ TEST(FusedSGD, GivesTheNumbersOfTorch) {
   at::set_num_threads(1);
 }
 
-TEST(FusedSGD, OtherTypesTakeTheGenericWay) {
+TEST(FusedSGD, Bf16ResultsEqualTorchUpToRounding) {
   EXPECT_LT(difference(SGDOptions(0.1).momentum(0.9), torch::kBFloat16), 5e-2);
 }
 
@@ -74,7 +74,7 @@ TEST(FusedSGD, GroupsHaveTheirOwnOptions) {
   EXPECT_TRUE(torch::equal(b, torch::full({4}, 0.5)));
 }
 
-TEST(FusedSGD, StateIsSavedAndLoadsIntoTorchsOwn) {
+TEST(FusedSGD, SavedStateLoadsIntoTorchSGD) {
   const auto options = SGDOptions(0.1).momentum(0.9);
   at::Tensor a = torch::zeros({4});
   kolo::FusedSGD fused({a}, options);
@@ -92,7 +92,7 @@ TEST(FusedSGD, StateIsSavedAndLoadsIntoTorchsOwn) {
   EXPECT_DOUBLE_EQ(static_cast<SGDOptions&>(plain.param_groups()[0].options()).lr(), 0.1);
 }
 
-TEST(FusedSGD, EarlyUpdatesAreLeftOutOfTheStep) {
+TEST(FusedSGD, StepOmitsWeightsThatWereUpdatedEarly) {
   kolo::test::expect_early_updates_are_left_out_of_the_step<kolo::FusedSGD>(
       SGDOptions(0.1).momentum(0.9).weight_decay(1e-2));
   kolo::test::expect_forgotten_updates_are_made_again<kolo::FusedSGD>(SGDOptions(0.1).momentum(0.9).weight_decay(1e-2));
@@ -102,11 +102,11 @@ TEST(FusedSGD, WeightsThatShareMemoryAreNotUpdatedEarly) {
   kolo::test::expect_weights_that_share_memory_are_not_updated_early<kolo::FusedSGD>(SGDOptions(0.1));
 }
 
-TEST(FusedSGD, WritesAreSeenByAutograd) {
+TEST(FusedSGD, UpdateIsSeenByAutograd) {
   kolo::test::expect_writes_are_seen_by_autograd<kolo::FusedSGD>(SGDOptions(0.1));
 }
 
-TEST(FusedSGD, TheClosureRunsWithGradients) {
+TEST(FusedSGD, ClosureRunsWithGradientsEnabled) {
   const at::Tensor a = kolo::test::step_with_closure<kolo::FusedSGD>(SGDOptions(0.5));
   EXPECT_TRUE(torch::equal(a, torch::full({4}, 0.5)));
 }

@@ -28,7 +28,7 @@ at::Tensor parameter(std::vector<float> values, at::ScalarType type = at::kFloat
 // The gradient is `slope`, whatever the weight is.
 at::Tensor line(const at::Tensor& weight, float slope) { return (weight * slope).sum(); }
 
-TEST(GradScaler, WeightsAreThoseOfTrainingWithoutScaling) {
+TEST(GradScaler, WeightsEqualTrainingWithoutScaling) {
   for (const auto type : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
     const at::Tensor weight = parameter({1, 2}, type);
     torch::optim::SGD sgd({weight}, kRate);
@@ -41,7 +41,7 @@ TEST(GradScaler, WeightsAreThoseOfTrainingWithoutScaling) {
   }
 }
 
-TEST(GradScaler, TypesAndMissingGradientsMix) {
+TEST(GradScaler, MixedTypesAndMissingGradientsAreUnscaledAndChecked) {
   const std::vector<at::Tensor> weights{parameter({1}), parameter({1}, at::kHalf), parameter({1}),
                                         parameter({1}, at::kDouble)};
   torch::optim::SGD sgd(weights, kRate);
@@ -62,7 +62,7 @@ TEST(GradScaler, TypesAndMissingGradientsMix) {
   EXPECT_EQ(weights[3].item<double>(), 0);
 }
 
-TEST(GradScaler, TheScaleFollowsOverflows) {
+TEST(GradScaler, ScaleHalvesOnOverflowAndGrowsAfterGoodSteps) {
   const at::Tensor weight = parameter({1});
   torch::optim::SGD sgd({weight}, kRate);
   GradScaler scaler(small_scale());
@@ -84,7 +84,7 @@ TEST(GradScaler, TheScaleFollowsOverflows) {
   EXPECT_EQ(take(1), 16);
 }
 
-TEST(GradScaler, TheScaleStaysANumberOfFp32) {
+TEST(GradScaler, ScaleStaysInRangeOfFp32) {
   const at::Tensor weight = parameter({1});
   torch::optim::SGD sgd({weight}, kRate);
   GradScaler scaler({.init_scale = 1, .growth_factor = 1e20, .backoff_factor = 1e-20, .growth_interval = 1});
@@ -101,7 +101,7 @@ TEST(GradScaler, TheScaleStaysANumberOfFp32) {
   EXPECT_EQ(take(kInfinity), std::numeric_limits<float>::min());
 }
 
-TEST(GradScaler, ClippingSeesTrueGradients) {
+TEST(GradScaler, GradientsAreUnscaledBeforeClipping) {
   const at::Tensor weight = parameter({1, 1});
   torch::optim::SGD sgd({weight}, kRate);
   GradScaler scaler(small_scale());
@@ -112,7 +112,7 @@ TEST(GradScaler, ClippingSeesTrueGradients) {
   EXPECT_NEAR(weight[1].item<double>(), 1 - kRate * 0.8, 1e-5);
 }
 
-TEST(GradScaler, WrongOrdersAreRefused) {
+TEST(GradScaler, CallsInWrongOrderAreUsageError) {
   const at::Tensor weight = parameter({1});
   torch::optim::SGD sgd({weight}, kRate);
   GradScaler scaler;
@@ -128,7 +128,7 @@ TEST(GradScaler, WrongOrdersAreRefused) {
   EXPECT_EQ(scaler.state().good_steps, 1);
 }
 
-TEST(GradScaler, WrongOptionsAndStatesAreRefused) {
+TEST(GradScaler, InvalidOptionsAndStatesAreUsageError) {
   EXPECT_THROW(GradScaler({.init_scale = 0}), UsageError);
   EXPECT_THROW(GradScaler({.growth_factor = 1}), UsageError);
   EXPECT_THROW(GradScaler({.backoff_factor = 1}), UsageError);
@@ -206,7 +206,7 @@ class GradScalerOfRanks : public testing::TestWithParam<int> {
   }
 };
 
-TEST_P(GradScalerOfRanks, AnOverflowOnOneRankIsSkippedByAll) {
+TEST_P(GradScalerOfRanks, OverflowOnOneRankIsSkippedByAllRanks) {
   run([&](int rank, Context& context, Rank& mine) {
     DistributedOptimizer optimizer(context, mine.sgd, NamedTensors{{"weight", mine.weight}});
     double expected = 1;
@@ -224,7 +224,7 @@ TEST_P(GradScalerOfRanks, AnOverflowOnOneRankIsSkippedByAll) {
   });
 }
 
-TEST_P(GradScalerOfRanks, ASecondStepBeforeUpdateIsRefusedAndChangesNothing) {
+TEST_P(GradScalerOfRanks, SecondStepBeforeUpdateIsUsageErrorAndChangesNothing) {
   run([&](int, Context& context, Rank& mine) {
     DistributedOptimizer optimizer(context, mine.sgd, NamedTensors{{"weight", mine.weight}});
     for (int step = 1; step <= 2; ++step) {
@@ -239,9 +239,8 @@ TEST_P(GradScalerOfRanks, ASecondStepBeforeUpdateIsRefusedAndChangesNothing) {
   });
 }
 
-// Here every rank's own gradients tell it something else, and only the ranks together can know.
-// The optimizer inside may be unscaled as one without ranks is, once its round is closed.
-TEST_P(GradScalerOfRanks, WhatWasUnscaledInsideIsNotUnscaledAgain) {
+// After its round is closed, the wrapped optimizer may be unscaled like one without ranks.
+TEST_P(GradScalerOfRanks, GradientsUnscaledThroughWrappedOptimizerAreNotUnscaledAgain) {
   run([&](int, Context& context, Rank& mine) {
     DistributedOptimizer optimizer(context, mine.sgd, NamedTensors{{"weight", mine.weight}});
     for (int step = 1; step <= 2; ++step) {
@@ -256,7 +255,8 @@ TEST_P(GradScalerOfRanks, WhatWasUnscaledInsideIsNotUnscaledAgain) {
   });
 }
 
-TEST_P(GradScalerOfRanks, GradientsThatDifferAreDecidedTogether) {
+// Only some ranks have an infinite gradient, so no rank can decide alone.
+TEST_P(GradScalerOfRanks, DifferentGradientsGiveOneDecisionOnAllRanks) {
   run([&](int rank, Context& context, Rank& mine) {
     mine.weight.mutable_grad() = torch::full({2}, rank == last() ? kInfinity : 8.0F);
     EXPECT_FALSE(mine.scaler.step(*mine.sgd)) << "rank " << rank;
@@ -275,8 +275,8 @@ TEST_P(GradScalerOfRanks, GradientsThatDifferAreDecidedTogether) {
   });
 }
 
-// Its hooks tell the others nothing of a rank without gradients: a step that was skipped must be over for it as well.
-TEST_P(GradScalerOfRanks, AfterASkippedStepARankMayHaveNoGradient) {
+// A rank without gradients runs no hook in the next step. The skipped round must be closed on that rank too.
+TEST_P(GradScalerOfRanks, RankMayHaveNoGradientAfterSkippedStep) {
   run([&](int rank, Context& context, Rank& mine) {
     DistributedOptimizer optimizer(context, mine.sgd, NamedTensors{{"weight", mine.weight}}, {.op = ReduceOp::sum});
     mine.scaler.scale(line(mine.weight, rank == 0 ? kInfinity : 1)).backward();
@@ -289,9 +289,9 @@ TEST_P(GradScalerOfRanks, AfterASkippedStepARankMayHaveNoGradient) {
   });
 }
 
-TEST_P(GradScalerOfRanks, AFailureBeforeTheDecisionReachesAll) { fail_before_the_decision({last()}, false); }
-TEST_P(GradScalerOfRanks, AFailureWhileClippingReachesAll) { fail_before_the_decision({last()}, true); }
-TEST_P(GradScalerOfRanks, TwoFailuresAtOnceAreOne) {
+TEST_P(GradScalerOfRanks, FailureBeforeDecisionReachesAllRanks) { fail_before_the_decision({last()}, false); }
+TEST_P(GradScalerOfRanks, FailureAfterUnscaleReachesAllRanks) { fail_before_the_decision({last()}, true); }
+TEST_P(GradScalerOfRanks, TwoFailuresInOneStepReachAllRanksOnce) {
   for (const bool unscales : {false, true}) fail_before_the_decision({last(), last() / 2}, unscales);
 }
 

@@ -1,4 +1,4 @@
-// Where autograd makes gradients, with plain memory in the place of shared memory.
+// The allocator in which autograd makes gradients, with plain memory instead of shared memory.
 #include "torch/gradient_allocator.h"
 
 #include <ATen/ops/empty.h>
@@ -13,7 +13,7 @@
 namespace kolo {
 namespace {
 
-// Blocks of one size; counts what is out.
+// Blocks of one size; counts the blocks that were taken.
 class Blocks final : public GradientMemory {
  public:
   Blocks(std::size_t bytes, std::size_t count) : bytes_(bytes), memory_(bytes * count + 64) {
@@ -45,9 +45,9 @@ class Blocks final : public GradientMemory {
   std::set<std::byte*> free_;
 };
 
-class Allocator : public testing::Test {
+class GradientAllocatorTest : public testing::Test {
  protected:
-  ~Allocator() override {
+  ~GradientAllocatorTest() override {
     for (const auto& parameter : served_) GradientAllocator::instance().forget(parameter.unsafeGetTensorImpl());
   }
   void serve(const at::Tensor& parameter, std::shared_ptr<GradientMemory> memory) {
@@ -60,7 +60,7 @@ class Allocator : public testing::Test {
   std::vector<at::Tensor> served_;
 };
 
-TEST_F(Allocator, AGradientIsMadeInItsMemoryAndComesBack) {
+TEST_F(GradientAllocatorTest, GradientIsMadeInItsMemoryAndReturned) {
   const auto memory = std::make_shared<Blocks>(4000, 1);
   const at::Tensor w = ones({1000});
   serve(w, memory);
@@ -74,7 +74,7 @@ TEST_F(Allocator, AGradientIsMadeInItsMemoryAndComesBack) {
   }
 }
 
-TEST_F(Allocator, NothingElseIsMadeThere) {
+TEST_F(GradientAllocatorTest, OtherTensorsAreNotMadeInMemoryOfGradient) {
   const auto memory = std::make_shared<Blocks>(4000, 4);
   const at::Tensor w = ones({1000});
   const at::Tensor other = ones({1000});
@@ -85,8 +85,8 @@ TEST_F(Allocator, NothingElseIsMadeThere) {
   EXPECT_EQ(memory->taken, 0);
 }
 
-// The linear layer's weight gradient comes by way of a transposition, the cast one by way of a cast.
-TEST_F(Allocator, LooksThroughViewsAndCasts) {
+// The gradient of the linear layer's weight passes through a transposition, the other one through a cast.
+TEST_F(GradientAllocatorTest, GradientBehindViewOrCastIsMadeInItsMemory) {
   const auto memory = std::make_shared<Blocks>(6000, 1);
   const at::Tensor w = ones({30, 50});
   serve(w, memory);
@@ -100,7 +100,7 @@ TEST_F(Allocator, LooksThroughViewsAndCasts) {
 
 // A strided convolution in channels_last makes its weight's gradient by way of temporaries of the same size. With one
 // block, the right request is found within as many backward passes as there are requests.
-TEST_F(Allocator, LearnsWhichRequestIsTheGradient) {
+TEST_F(GradientAllocatorTest, LearnsWhichRequestIsTheGradient) {
   at::Tensor w = torch::ones({32, 32, 3, 3}).contiguous(at::MemoryFormat::ChannelsLast).requires_grad_(true);
   const at::Tensor x = torch::ones({2, 32, 8, 8}).contiguous(at::MemoryFormat::ChannelsLast);
   const auto memory = std::make_shared<Blocks>(w.nbytes(), 1);
@@ -118,7 +118,7 @@ TEST_F(Allocator, LearnsWhichRequestIsTheGradient) {
   for (int step = 0; step < 5; ++step) EXPECT_TRUE(backward());
 }
 
-TEST_F(Allocator, WithoutABlockTheGradientIsMadeElsewhere) {
+TEST_F(GradientAllocatorTest, GradientIsMadeElsewhereIfNoBlockIsFree) {
   const auto memory = std::make_shared<Blocks>(4000, 1);
   const at::Tensor w = ones({1000});
   serve(w, memory);
@@ -131,7 +131,7 @@ TEST_F(Allocator, WithoutABlockTheGradientIsMadeElsewhere) {
   EXPECT_TRUE(w.grad().eq(5).all().item<bool>());
 }
 
-TEST_F(Allocator, MemoryStaysUntilItsLastBlockIsFreedByWhomever) {
+TEST_F(GradientAllocatorTest, MemoryLivesUntilAnyThreadFreesItsLastBlock) {
   bool gone = false;
   auto memory = std::make_shared<Blocks>(4000, 2);
   memory->gone = &gone;
@@ -148,7 +148,7 @@ TEST_F(Allocator, MemoryStaysUntilItsLastBlockIsFreedByWhomever) {
   EXPECT_TRUE(w.grad().eq(2).all().item<bool>());
 }
 
-TEST_F(Allocator, RawMemoryGoesBackWhereItCameFrom) {
+TEST_F(GradientAllocatorTest, RawMemoryIsNotMadeInMemoryOfGradient) {
   const auto memory = std::make_shared<Blocks>(4000, 1);
   serve(ones({1000}), memory);
   auto* allocator = c10::GetCPUAllocator();

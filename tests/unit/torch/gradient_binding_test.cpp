@@ -35,7 +35,7 @@ std::string usage_error(F&& body) {
 }
 
 // y = sum(a * x) + sum(b * x): gradients are x.
-class Binding : public testing::Test {
+class GradientBinding : public testing::Test {
  protected:
   void wrap(DistributedOptions options = {}) {
     optimizer.reset();
@@ -57,7 +57,7 @@ class Binding : public testing::Test {
   std::unique_ptr<DistributedOptimizer> optimizer;
 };
 
-TEST_F(Binding, GradIsAViewOfTheReducedMemoryAfterSynchronize) {
+TEST_F(GradientBinding, GradIsViewOfReducedMemoryAfterSynchronize) {
   wrap({.prescale = 0.5, .postscale = 3});
   backward_both(2);
   optimizer->synchronize();
@@ -69,7 +69,7 @@ TEST_F(Binding, GradIsAViewOfTheReducedMemoryAfterSynchronize) {
   EXPECT_THAT(values(a.grad()), ElementsAre(3, 3));
 }
 
-TEST_F(Binding, ClippingBetweenSynchronizeAndStepReachesTheWeights) {
+TEST_F(GradientBinding, StepUsesGradientsClippedAfterSynchronize) {
   wrap();
   backward_both(2);
   optimizer->synchronize();
@@ -78,7 +78,7 @@ TEST_F(Binding, ClippingBetweenSynchronizeAndStepReachesTheWeights) {
   EXPECT_NEAR(values(b)[0], 3 - 0.5 / std::sqrt(3.0), 1e-6);
 }
 
-TEST_F(Binding, HooksContributeDuringBackward) {
+TEST_F(GradientBinding, HooksContributeDuringBackward) {
   wrap();
   std::vector<std::size_t> before;  // contributions made when each parameter's gradient arrives
   a.register_hook([&](const at::Tensor&) { before.push_back(engine.log->contributions); });
@@ -89,7 +89,7 @@ TEST_F(Binding, HooksContributeDuringBackward) {
   EXPECT_THAT(rounds(), IsEmpty());
 }
 
-TEST_F(Binding, AParameterNobodyContributedKeepsAnUndefinedGrad) {
+TEST_F(GradientBinding, GradientMissingOnAllRanksStaysUndefined) {
   wrap();
   backward(a, 1);
   optimizer->step();
@@ -101,7 +101,7 @@ TEST_F(Binding, AParameterNobodyContributedKeepsAnUndefinedGrad) {
   EXPECT_FALSE(a.grad().defined());
 }
 
-TEST_F(Binding, NoSyncAddsUpAndTheLastPassBringsTheSum) {
+TEST_F(GradientBinding, PassesUnderNoSyncAreReducedWithNextPass) {
   wrap();
   {
     const auto guard = optimizer->no_sync();
@@ -116,7 +116,7 @@ TEST_F(Binding, NoSyncAddsUpAndTheLastPassBringsTheSum) {
   EXPECT_THAT(values(b.grad()), ElementsAre(3));
 }
 
-TEST_F(Binding, PassesPerStepAreCounted) {
+TEST_F(GradientBinding, PassesPerStepAreReducedOnce) {
   wrap({.passes_per_step = 2});
   for (int step = 0; step < 2; ++step) {
     optimizer->zero_grad();
@@ -128,7 +128,7 @@ TEST_F(Binding, PassesPerStepAreCounted) {
   EXPECT_EQ(rounds().size(), 2U);
 }
 
-TEST_F(Binding, ASecondBackwardWithoutNoSyncIsAUsageError) {
+TEST_F(GradientBinding, SecondBackwardWithoutNoSyncIsUsageError) {
   wrap();
   backward_both(1);
   const std::string text = usage_error([&] { backward_both(1); });
@@ -141,7 +141,7 @@ TEST_F(Binding, ASecondBackwardWithoutNoSyncIsAUsageError) {
   EXPECT_THAT(values(a.grad()), ElementsAre(3, 3));
 }
 
-TEST_F(Binding, ZeroGradFalseAccumulatesIntoAPrivateCopy) {
+TEST_F(GradientBinding, GradientsZeroedInPlaceAreReducedInEveryStep) {
   wrap();
   for (const double x : {1.0, 2.0, 3.0}) {
     optimizer->zero_grad(false);
@@ -153,7 +153,7 @@ TEST_F(Binding, ZeroGradFalseAccumulatesIntoAPrivateCopy) {
   EXPECT_EQ(rounds().size(), 3U);
 }
 
-TEST_F(Binding, WithoutZeroGradTheReducedGradientIsAddedTo) {
+TEST_F(GradientBinding, BackwardAddsToReducedGradientWithoutZeroGrad) {
   wrap();
   backward_both(1);
   optimizer->step();
@@ -164,7 +164,7 @@ TEST_F(Binding, WithoutZeroGradTheReducedGradientIsAddedTo) {
   EXPECT_THAT(values(b.grad()), ElementsAre(1));
 }
 
-TEST_F(Binding, AGradientKeptByTheUserDoesNotChange) {
+TEST_F(GradientBinding, KeptGradientDoesNotChange) {
   wrap();
   backward_both(1);
   optimizer->step();
@@ -180,7 +180,7 @@ TEST_F(Binding, AGradientKeptByTheUserDoesNotChange) {
   EXPECT_THAT(values(a.grad()), ElementsAre(8, 8));
 }
 
-TEST_F(Binding, AGradientMadeByHandIsContributed) {
+TEST_F(GradientBinding, AssignedGradientIsReduced) {
   wrap();
   a.mutable_grad() = torch::full({2}, 9.0, torch::kFloat64);
   optimizer->step();
@@ -188,7 +188,7 @@ TEST_F(Binding, AGradientMadeByHandIsContributed) {
   EXPECT_THAT(values(a.grad()), ElementsAre(9, 9));
 }
 
-TEST_F(Binding, BackwardAfterSynchronizeIsReducedAgain) {
+TEST_F(GradientBinding, BackwardAfterSynchronizeIsReducedAgain) {
   wrap();
   backward_both(1);
   optimizer->synchronize();
@@ -198,7 +198,7 @@ TEST_F(Binding, BackwardAfterSynchronizeIsReducedAgain) {
   EXPECT_THAT(values(a.grad()), ElementsAre(2, 2));
 }
 
-TEST_F(Binding, TheClosureFormReducesAfterTheClosure) {
+TEST_F(GradientBinding, StepWithClosureReducesAfterClosure) {
   wrap();
   const at::Tensor loss = optimizer->step([&] {
     optimizer->zero_grad();
@@ -211,7 +211,7 @@ TEST_F(Binding, TheClosureFormReducesAfterTheClosure) {
   EXPECT_THAT(values(a), ElementsAre(0, 1));
 }
 
-TEST_F(Binding, AClosureMaySynchronizeToClip) {
+TEST_F(GradientBinding, SynchronizeInClosureReducesOnce) {
   wrap({.postscale = 3});
   optimizer->step([&] {
     optimizer->zero_grad();
@@ -225,8 +225,8 @@ TEST_F(Binding, AClosureMaySynchronizeToClip) {
   EXPECT_NEAR(values(b)[0], 3 - 0.5, 1e-5);
 }
 
-// Other ranks may have gradients in it.
-TEST_F(Binding, EachEvaluationOfAClosureIsARoundWithGradientsOrWithout) {
+// Also without a gradient on this rank, because other ranks may have one.
+TEST_F(GradientBinding, EachEvaluationOfClosureIsOneRound) {
   DistributedOptimizer lbfgs(
       engine,
       std::make_shared<torch::optim::LBFGS>(std::vector<at::Tensor>{b}, torch::optim::LBFGSOptions(0.1).max_iter(3)),
@@ -244,8 +244,9 @@ TEST_F(Binding, EachEvaluationOfAClosureIsARoundWithGradientsOrWithout) {
   EXPECT_EQ(rounds().size(), evaluations);
 }
 
-// As some do who leave a layer out of a step. That is no new round: other ranks may have taken nothing away.
-TEST_F(Binding, OneGradientTakenAwayAfterSynchronizeIsNotReducedAgain) {
+// Some programs exclude a layer from a step in this way. The other ranks may have reset nothing, so no rank may start a
+// round.
+TEST_F(GradientBinding, OneGradientResetAfterSynchronizeStartsNoRound) {
   wrap();
   backward_both(1);
   optimizer->synchronize();
@@ -256,7 +257,7 @@ TEST_F(Binding, OneGradientTakenAwayAfterSynchronizeIsNotReducedAgain) {
   EXPECT_THAT(values(b), ElementsAre(2.5));
 }
 
-TEST_F(Binding, AStepLeftOutAfterSynchronizeIsNotTheNextOne) {
+TEST_F(GradientBinding, StepAfterSynchronizeAndZeroGradIsNewRound) {
   wrap();
   for (const bool by_wrapper : {true, false}) {
     backward_both(1);
@@ -273,7 +274,7 @@ TEST_F(Binding, AStepLeftOutAfterSynchronizeIsNotTheNextOne) {
   }
 }
 
-TEST_F(Binding, AGradientOfAnotherTypeIsCast) {
+TEST_F(GradientBinding, GradientOfOtherTypeIsCast) {
   wrap();
   a.mutable_grad() = torch::full({2}, 9.0, torch::kFloat32);
   optimizer->step();
@@ -282,7 +283,7 @@ TEST_F(Binding, AGradientOfAnotherTypeIsCast) {
   EXPECT_THAT(values(a), ElementsAre(-3.5, -2.5));
 }
 
-TEST_F(Binding, FrozenAndThawedParametersChangeTheTable) {
+TEST_F(GradientBinding, FreezingAndUnfreezingChangeParameterTable) {
   wrap();
   b.requires_grad_(false);
   backward(a, 1);
@@ -297,7 +298,7 @@ TEST_F(Binding, FrozenAndThawedParametersChangeTheTable) {
   EXPECT_THAT(values(b.grad()), ElementsAre(4));
 }
 
-TEST_F(Binding, ANewGroupTakesPart) {
+TEST_F(GradientBinding, ParametersOfAddedGroupAreReduced) {
   wrap();
   backward_both(1);  // the round has begun
   const at::Tensor c = parameter({5});
@@ -314,7 +315,7 @@ TEST_F(Binding, ANewGroupTakesPart) {
   EXPECT_THAT(rounds().back(), UnorderedElementsAre("a", "b", "c"));
 }
 
-TEST_F(Binding, AnUnnamedLaterParameterGetsANameByPosition) {
+TEST_F(GradientBinding, UnnamedAddedParameterIsNamedByPosition) {
   wrap();
   const at::Tensor c = parameter({5});
   sgd->add_param_group(torch::optim::OptimizerParamGroup(std::vector<at::Tensor>{c}));
@@ -323,7 +324,7 @@ TEST_F(Binding, AnUnnamedLaterParameterGetsANameByPosition) {
   EXPECT_THAT(engine.log->table_changes.back(), ElementsAre("a", "b", "param_group.1.0"));
 }
 
-TEST_F(Binding, AChangedShapeChangesTheTable) {
+TEST_F(GradientBinding, ChangedShapeChangesParameterTable) {
   wrap();
   b.set_data(torch::ones({2, 2}, torch::kFloat64));
   b.mutable_grad() = at::Tensor();
@@ -334,7 +335,7 @@ TEST_F(Binding, AChangedShapeChangesTheTable) {
   EXPECT_EQ(b.grad().sizes(), b.sizes());
 }
 
-TEST_F(Binding, DetachRestoresHooksAndCopiesGradients) {
+TEST_F(GradientBinding, DetachRestoresHooksAndKeepsGradients) {
   struct Counting final : torch::autograd::PostAccumulateGradHook {
     explicit Counting(int& n) : count(n) {}
     void operator()(const at::Tensor&) override { ++count; }
@@ -361,7 +362,7 @@ TEST_F(Binding, DetachRestoresHooksAndCopiesGradients) {
   EXPECT_EQ(engine.log->reducers, 2);
 }
 
-TEST_F(Binding, AHookLaidOverOursSurvivesDetach) {
+TEST_F(GradientBinding, HookThatWrapsKolosHookWorksAfterDetach) {
   struct Over final : torch::autograd::PostAccumulateGradHook {
     Over(std::unique_ptr<PostAccumulateGradHook> below, int& n) : inner(std::move(below)), count(n) {}
     void operator()(const at::Tensor& tensor) override {
@@ -384,7 +385,7 @@ TEST_F(Binding, AHookLaidOverOursSurvivesDetach) {
   EXPECT_EQ(rounds().size(), 1U);
 }
 
-TEST_F(Binding, HooksGoInAnyOrder) {
+TEST_F(GradientBinding, SeveralHooksAreRemovedInAnyOrder) {
   std::vector<std::unique_ptr<DistributedOptimizer>> several;
   for (int i = 0; i < 3; ++i) {
     several.push_back(std::make_unique<DistributedOptimizer>(engine, sgd, NamedTensors{{"a", a}, {"b", b}}));
@@ -393,7 +394,7 @@ TEST_F(Binding, HooksGoInAnyOrder) {
   EXPECT_EQ(torch::autograd::impl::post_acc_grad_hooks(a), nullptr);
 }
 
-TEST_F(Binding, BadOptionsAndNamesAreUsageErrors) {
+TEST_F(GradientBinding, InvalidOptionsAndNamesAreUsageError) {
   EXPECT_THAT(usage_error([&] { wrap({.passes_per_step = 0}); }), HasSubstr("passes_per_step"));
   EXPECT_THAT(usage_error([&] { wrap({.op = kolo::ReduceOp::max}); }), HasSubstr("max"));
   EXPECT_THAT(usage_error([&] { DistributedOptimizer(engine, sgd, NamedTensors{{"a", a}}); }), HasSubstr("0.1"));
@@ -403,7 +404,7 @@ TEST_F(Binding, BadOptionsAndNamesAreUsageErrors) {
               HasSubstr("'a'"));
 }
 
-TEST_F(Binding, ComplexAndSparseAreRefusedByName) {
+TEST_F(GradientBinding, ComplexOrSparseParameterIsNamedInUsageError) {
   const at::Tensor z = torch::zeros({2}, torch::kComplexDouble).requires_grad_(true);
   auto complex = std::make_shared<torch::optim::SGD>(std::vector<at::Tensor>{z}, torch::optim::SGDOptions(0.1));
   EXPECT_THAT(usage_error([&] {
@@ -420,7 +421,7 @@ TEST_F(Binding, ComplexAndSparseAreRefusedByName) {
               HasSubstr("'weight' is sparse"));
 }
 
-TEST_F(Binding, ASharedParameterTakesPartOnce) {
+TEST_F(GradientBinding, ParameterWithTwoNamesIsReducedOnce) {
   auto shared = std::make_shared<torch::optim::SGD>(std::vector<at::Tensor>{a}, torch::optim::SGDOptions(0.5));
   DistributedOptimizer wrapped(engine, shared, NamedTensors{{"encoder", a}, {"decoder", a}});
   ((a * 2.0).sum() + (a * 3.0).sum()).backward();
@@ -429,7 +430,7 @@ TEST_F(Binding, ASharedParameterTakesPartOnce) {
   EXPECT_THAT(values(a.grad()), ElementsAre(5, 5));
 }
 
-TEST_F(Binding, DenseStridesArePreservedAndOthersMadeToMatch) {
+TEST_F(GradientBinding, GradientHasStridesOfParameter) {
   at::Tensor last = torch::randn({2, 3, 4, 4}).contiguous(at::MemoryFormat::ChannelsLast).requires_grad_(true);
   at::Tensor turned = torch::randn({3, 5}).t().requires_grad_(true);
   auto inner =
@@ -446,7 +447,7 @@ TEST_F(Binding, DenseStridesArePreservedAndOthersMadeToMatch) {
   EXPECT_EQ(turned.grad().strides(), turned.strides());
 }
 
-TEST_F(Binding, MixedTypesEachKeepTheirs) {
+TEST_F(GradientBinding, MixedTypesAreReducedInTheirTypes) {
   at::Tensor f = torch::ones({3}).requires_grad_(true);
   at::Tensor h = torch::ones({5}, torch::kBFloat16).requires_grad_(true);
   auto inner = std::make_shared<torch::optim::SGD>(std::vector<at::Tensor>{a, f, h}, torch::optim::SGDOptions(0.5));

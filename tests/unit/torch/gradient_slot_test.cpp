@@ -10,8 +10,8 @@
 namespace kolo {
 namespace {
 
-// Another optimizer's result, made where the tensor was that had been handed over: not that tensor, changed.
-TEST(GradientSlot, ATensorAtTheAddressOfOneThatHasGoneIsAnother) {
+// The result of another optimizer may lie where the contributed tensor was.
+TEST(GradientSlot, NewTensorAtSameAddressIsNotReportedAsChanged) {
   const at::Tensor weight = torch::ones({4}).requires_grad_(true);
   GradientSlot slot(weight, describe_gradient({"weight", weight}));
   std::vector<float> result(4, 1.0F);

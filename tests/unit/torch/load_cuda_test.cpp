@@ -35,11 +35,11 @@ void expect_the_cpu_works() {
   EXPECT_EQ(weight.grad().sum().item<double>(), 6);
 }
 
-TEST(LoadCuda, LibTorchIsFoundWhereItIsLoadedFrom) {
+TEST(LoadCuda, FindsFolderOfLoadedLibTorch) {
   EXPECT_TRUE(std::filesystem::exists(usual_cuda_files().folder / "libtorch_cpu.so"));
 }
 
-TEST(LoadCuda, WhatIsMissingIsSaid) {
+TEST(LoadCuda, ErrorNamesMissingLibraryDriverOrGpu) {
   const test::TemporaryFolder folder;
   EXPECT_THAT(complaint({folder.path(), kADriver}),
               AllOf(HasSubstr("CPU-only build"), HasSubstr(folder.path().string())));
@@ -52,20 +52,20 @@ TEST(LoadCuda, WhatIsMissingIsSaid) {
   expect_the_cpu_works();
 }
 
-TEST(LoadCuda, ABackendThatDoesNotRegisterItselfIsRefused) {
+TEST(LoadCuda, BackendOfOtherLibTorchIsRefused) {
   if (complaint(usual_cuda_files()) == "none") GTEST_SKIP() << "the true backend is loaded, and a GPU is there";
   EXPECT_THAT(complaint({test::built_file(KOLO_TWO_GPUS), kADriver}),
               HasSubstr("belongs to another LibTorch than the one in use"));
 }
 
-TEST(LoadCuda, WithoutAGpuTheProgramGoesOnOnTheCpu) {
+TEST(LoadCuda, CpuWorksAfterErrorWithoutGpu) {
   if (complaint(usual_cuda_files()) == "none") GTEST_SKIP() << "there is a GPU";
   // Past the question for a driver: the true backend is loaded, as far as it can be.
   EXPECT_NE(complaint({usual_cuda_files().folder, kADriver}), "none");
   expect_the_cpu_works();
 }
 
-TEST(LoadCuda, EveryRankSaysWhatIsMissingOnAllOfThem) {
+TEST(UseCuda, ErrorIsEqualOnAllRanksAndNamesThem) {
   const auto contexts = Context::create_local(3);
   if (complaint(usual_cuda_files()) == "none") GTEST_SKIP() << "there is a GPU";
   std::vector<std::string> texts(3);
@@ -80,13 +80,13 @@ TEST(LoadCuda, EveryRankSaysWhatIsMissingOnAllOfThem) {
   EXPECT_THAT(texts, testing::Each(texts[0]));
 }
 
-TEST(TroubleOfRanks, EqualTextsAreSaidOnce) {
+TEST(TroubleOfRanks, EqualTextsAreNamedOnceWithTheirRanks) {
   EXPECT_EQ(trouble_of({{"", "a 1"}, {"", "a 2"}}), "");
   EXPECT_EQ(trouble_of({{"no driver", ""}, {"", "a 1"}, {"no driver", ""}}), "ranks 0, 2: no driver");
   EXPECT_EQ(trouble_of({{"", "a 1"}, {"no driver", ""}}), "rank 1: no driver");
 }
 
-TEST(TroubleOfRanks, OneGpuForTwoIsFoundWhereverItComesFrom) {
+TEST(TroubleOfRanks, OneGpuForTwoRanksIsErrorUnlessSharingIsAllowed) {
   EXPECT_THAT(trouble_of({{"", "a 1"}, {"", "b 1"}, {"", "a 1"}}),
               AllOf(HasSubstr("ranks 0, 2 use the same GPU, a 1"), HasSubstr("KOLO_SHARED_DEVICE=on")));
   EXPECT_EQ(trouble_of({{"", ""}, {"", ""}}), "") << "sharing is allowed";

@@ -25,7 +25,7 @@ std::string settings(const Options& options) {
   return settings_of(Optimizer({torch::ones({2})}, options));
 }
 
-// Of a line of settings, those behind the type.
+// The options in a line of settings: all parts after the type.
 std::vector<std::string> options_in(const std::string& line) {
   std::vector<std::string> options;
   for (std::size_t at = line.find(", "); at != std::string::npos;) {
@@ -36,7 +36,7 @@ std::vector<std::string> options_in(const std::string& line) {
   return options;
 }
 
-TEST(OptimizerSettings, NameEveryOptionAndItsValue) {
+TEST(OptimizerSettings, ContainEveryOptionWithItsValue) {
   using testing::UnorderedElementsAre;
   using namespace torch::optim;
   EXPECT_THAT(settings(SGDOptions(0.25).momentum(0.9)), testing::StartsWith("torch::optim::SGD, "));
@@ -70,14 +70,14 @@ TEST(OptimizerSettings, DifferInEveryOptionAndInTheType) {
   EXPECT_NE(settings<AdamW>(AdamWOptions(0.1).eps(1e-6)), settings<AdamW>(AdamWOptions(0.1)));
 }
 
-TEST(OptimizerSettings, CountEveryGroup) {
+TEST(OptimizerSettings, DifferInNumberOfGroups) {
   torch::optim::SGD optimizer({torch::ones({2})}, SGDOptions(0.1));
   const std::string one = settings_of(optimizer);
   optimizer.add_param_group(torch::optim::OptimizerParamGroup({torch::ones({3})}));
   EXPECT_NE(settings_of(optimizer), one);
 }
 
-TEST(OptimizerSettings, NameTheGroupWhereThereAreSeveral) {
+TEST(OptimizerSettings, NameGroupOfEachOptionIfThereAreSeveral) {
   torch::optim::SGD optimizer({torch::ones({2})}, SGDOptions(0.1));
   optimizer.add_param_group(torch::optim::OptimizerParamGroup(
       {torch::ones({3})}, std::make_unique<SGDOptions>(SGDOptions(0.2).momentum(0.5))));
@@ -86,7 +86,7 @@ TEST(OptimizerSettings, NameTheGroupWhereThereAreSeveral) {
                                      "group 1 momentum=0.5"}));
 }
 
-// A type of options that offers nothing to read.
+// Options without a field that can be read.
 struct Bare : torch::optim::OptimizerCloneableOptions<Bare> {};
 class BareOptimizer final : public torch::optim::Optimizer {
  public:
@@ -94,11 +94,11 @@ class BareOptimizer final : public torch::optim::Optimizer {
   torch::Tensor step(LossClosure /*closure*/) override { return {}; }
 };
 
-TEST(OptimizerSettings, LeaveOutWhatCannotBeRead) {
+TEST(OptimizerSettings, OmitOptionsThatCannotBeRead) {
   EXPECT_THAT(settings_of(BareOptimizer()), HasSubstr("BareOptimizer"));
 }
 
-TEST(LearningRateFingerprint, DependsOnTheRateOfEachGroupAndNothingElse) {
+TEST(LearningRateFingerprint, DependsOnlyOnRateOfEachGroup) {
   const auto fingerprint_of = [](const std::vector<SGDOptions>& groups) {
     torch::optim::SGD optimizer({torch::ones({2})}, groups.front());
     for (std::size_t i = 1; i < groups.size(); ++i) {

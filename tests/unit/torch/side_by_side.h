@@ -1,5 +1,5 @@
 #pragma once
-// What is asked of every optimizer of kolo's beside torch's own.
+// Checks of kolo's optimizers against those of torch.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -45,7 +45,7 @@ double difference(const Options& options, at::ScalarType type, int steps) {
   return worst;
 }
 
-// What only a DistributedOptimizer may ask for.
+// Gives access to the functions that only DistributedOptimizer may call.
 template <class Optimizer>
 class Opened : public Optimizer {
  public:
@@ -54,7 +54,7 @@ class Opened : public Optimizer {
   using Optimizer::update_early;
 };
 
-// Two of a kind, one of which is told some parameters before its steps, in any order.
+// Two equal optimizers; one of them updates some parameters before its steps, in any order.
 template <class Optimizer, class Options>
 void expect_early_updates_are_left_out_of_the_step(const Options& options) {
   auto early = make_parameters(torch::kFloat32);
@@ -99,7 +99,7 @@ void expect_forgotten_updates_are_made_again(const Options& options) {
   EXPECT_TRUE(torch::equal(a, b));
 }
 
-// Their updates are not what they would be in another order.
+// If weights share memory, the result depends on the order of their updates.
 template <class Optimizer, class Options>
 void expect_weights_that_share_memory_are_not_updated_early(const Options& options) {
   const at::Tensor base = torch::ones({10});
@@ -123,7 +123,7 @@ void expect_writes_are_seen_by_autograd(const Options& options) {
   EXPECT_THROW(loss.backward(), c10::Error);  // a was changed in place since it was saved for backward
 }
 
-// Four ones, whose sum's gradients are made by the closure of a step.
+// Four ones after a step whose closure computes the gradients of their sum.
 template <class Optimizer, class Options>
 at::Tensor step_with_closure(const Options& options) {
   at::Tensor a = torch::ones({4}).requires_grad_(true);

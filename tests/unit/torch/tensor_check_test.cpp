@@ -32,7 +32,7 @@ TEST(TensorCheck, AcceptsDenseTensorsAndViews) {
   EXPECT_THAT(trouble_with(inference, Access::write), IsEmpty());
 }
 
-TEST(TensorCheck, RefusesElementsThatOverlapForWritingOnly) {
+TEST(TensorCheck, RefusesOverlappingElementsForWritingOnly) {
   const at::Tensor x = torch::ones({12});
   for (const at::Tensor& tensor : {torch::ones({1, 12}).expand({2, -1}), torch::ones({}).expand({5}),
                                    x.as_strided({3, 3}, {1, 1}), x.unfold(0, 3, 2), x.as_strided({2, 2}, {0, 1})}) {
@@ -42,7 +42,7 @@ TEST(TensorCheck, RefusesElementsThatOverlapForWritingOnly) {
   EXPECT_THAT(trouble_with(x.unfold(0, 3, 4), Access::write), IsEmpty());
 }
 
-TEST(TensorCheck, NamesWhatItRefuses) {
+TEST(TensorCheck, NamesReasonForEachUnsupportedTensor) {
   const at::Tensor x = torch::ones({2, 3});
   const std::vector<std::pair<at::Tensor, std::string>> cases = {
       {at::Tensor(), "is undefined"},
@@ -69,7 +69,7 @@ TEST(TensorCheck, NamesWhatItRefuses) {
   EXPECT_THAT(trouble_with(zero, Access::write), HasSubstr("cannot be written"));
 }
 
-TEST(TensorCheck, GraphsAreRefusedWhileGradientModeIsOn) {
+TEST(TensorCheck, RefusesTensorThatRequiresGradientInGradientMode) {
   const at::Tensor leaf = torch::ones({2}).requires_grad_(true);
   for (const at::Tensor& tensor : {leaf, leaf.mul(2), leaf.view({2, 1})}) {
     EXPECT_THAT(trouble_with_graph(tensor), HasSubstr("detach()"));
@@ -79,7 +79,7 @@ TEST(TensorCheck, GraphsAreRefusedWhileGradientModeIsOn) {
   }
 }
 
-TEST(HostForm, HasTheValuesOfLazyTensors) {
+TEST(HostForm, IsDenseAndHasValuesOfLazyTensor) {
   const at::Tensor x = torch::arange(6, torch::kFloat).view({2, 3});
   const at::Tensor z = torch::complex(x, x + 1);
   for (const at::Tensor& tensor : {torch::_neg_view(x), torch::_neg_view(x).t(), torch::_neg_view(x).select(1, 1),
@@ -93,7 +93,7 @@ TEST(HostForm, HasTheValuesOfLazyTensors) {
   EXPECT_TRUE(host_form(x).is_same(x));
 }
 
-TEST(WriteBack, GivesAnyTensorTheValues) {
+TEST(WriteBack, WritesValuesToEveryKindOfTensor) {
   const at::Tensor values = torch::arange(4, torch::kFloat);
   const at::Tensor memory = torch::ones({4, 4});
   at::Tensor inference;

@@ -1,5 +1,5 @@
-// FusedSGD and FusedAdamW in the host's memory: the same bits for any number of threads, wherever elements lie, and for
-// any CPU capability of LibTorch (tests/unit/torch.cmake runs this program with another one too).
+// FusedSGD and FusedAdamW in CPU memory: the same bits for any number of threads, any layout, and any CPU capability of
+// LibTorch (tests/unit/torch.cmake runs this program with a second capability).
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -106,7 +106,7 @@ struct Case {
 };
 
 template <class Reference>
-class UpdateBits : public testing::Test {
+class FusedUpdate : public testing::Test {
  protected:
   static constexpr at::ScalarType kType = scalar_type<Reference>();
 
@@ -171,9 +171,9 @@ class UpdateBits : public testing::Test {
   }
 };
 using References = testing::Types<F32Reference, F64Reference, F16Reference, BF16Reference>;
-TYPED_TEST_SUITE(UpdateBits, References);
+TYPED_TEST_SUITE(FusedUpdate, References);
 
-TYPED_TEST(UpdateBits, AreThoseOfScalarsForEveryNumberOfThreads) {
+TYPED_TEST(FusedUpdate, BitsEqualScalarReferenceForAnyThreadCount) {
   for (const std::int64_t count : kCounts) {
     SCOPED_TRACE("6 * " + std::to_string(count) + " elements");
     const Case how{count, layouts()[0], layouts()[0], {1, 2, 3, 7}};
@@ -183,7 +183,7 @@ TYPED_TEST(UpdateBits, AreThoseOfScalarsForEveryNumberOfThreads) {
   }
 }
 
-TYPED_TEST(UpdateBits, AreThoseOfScalarsForEveryLayout) {
+TYPED_TEST(FusedUpdate, BitsEqualScalarReferenceForEveryLayout) {
   for (const Layout& layout : layouts()) {
     for (const Layout& gradient : layouts()) {
       if (&layout != layouts().data() && &gradient != layouts().data() && &layout != &gradient) continue;
@@ -196,14 +196,15 @@ TYPED_TEST(UpdateBits, AreThoseOfScalarsForEveryLayout) {
   }
 }
 
-TYPED_TEST(UpdateBits, AreThoseOfScalarsForEveryOption) {
+TYPED_TEST(FusedUpdate, BitsEqualScalarReferenceForEveryOption) {
   const Case how{10923, layouts()[0], layouts()[0], {1, 2}};
   for (const SgdTerms& terms : sgd_terms()) this->expect_sgd(terms, how);
   for (const AdamwTerms& terms : adamw_terms()) this->expect_adamw(terms, how);
 }
 
-// As after a model was converted and its optimizer's state was not: computed in the wider type, stored in each one's.
-TEST(UpdateBitsOfSeveralTypes, AreThoseOfTheWiderType) {
+// For example after a model was converted and its optimizer's state was not: the update is computed in the wider type,
+// and each value is stored in its own.
+TEST(FusedSGD, MixedTypesHaveBitsOfWiderType) {
   for (const int threads : {1, 3}) {
     const Threads set(threads);
     constexpr std::int64_t kCount = 70001;
@@ -227,7 +228,7 @@ TEST(UpdateBitsOfSeveralTypes, AreThoseOfTheWiderType) {
   }
 }
 
-TEST(UpdateBitsOfSeveralTypes, ComplexParametersAreUpdatedAsRealOnes) {
+TEST(FusedSGD, ComplexParametersAreUpdatedAsRealParameters) {
   at::Tensor weight = torch::view_as_complex(torch::randn({1000, 2}));
   at::Tensor real = torch::view_as_real(weight).clone();
   FusedSGD complex_sgd({weight}, SGDOptions(0.1).momentum(0.9)), real_sgd({real}, SGDOptions(0.1).momentum(0.9));
@@ -241,7 +242,7 @@ TEST(UpdateBitsOfSeveralTypes, ComplexParametersAreUpdatedAsRealOnes) {
   EXPECT_THROW(FusedAdamW({weight}, AdamWOptions(0.1)).step(), UsageError);
 }
 
-TEST(UpdateBitsOfLazyNegation, AreThoseOfTheValue) {
+TEST(FusedSGD, LazilyNegatedGradientIsUsedAsItsValue) {
   at::Tensor weight = torch::ones({1000});
   const at::Tensor negated = torch::imag(torch::complex(torch::ones({1000}), torch::full({1000}, 2.0)).conj());
   ASSERT_TRUE(negated.is_neg());
@@ -251,7 +252,7 @@ TEST(UpdateBitsOfLazyNegation, AreThoseOfTheValue) {
   EXPECT_TRUE(weight.eq(2).all().item<bool>());  // 1 - 0.5 * -2
 }
 
-TEST(UpdateBitsOfSparseGradients, AreThoseOfDenseOnes) {
+TEST(FusedSGD, SparseGradientEqualsDenseGradient) {
   at::Tensor weight = torch::ones({6, 4}), dense = torch::ones({6, 4});
   FusedSGD sparse_sgd({weight}, SGDOptions(0.1).momentum(0.9)), dense_sgd({dense}, SGDOptions(0.1).momentum(0.9));
   for (int step = 0; step < 2; ++step) {
@@ -275,8 +276,7 @@ std::string error_of_step(const at::Tensor& weight, const Options& options) {
   return "no error";
 }
 
-// No order of updates is the right one for them.
-TEST(UpdatesOfElementsThatShareMemory, AreRefused) {
+TEST(FusedOptimizers, WeightWithOverlappingElementsIsUsageError) {
   for (const at::Tensor& weight : {torch::ones({3, 1}).expand({3, 4}), torch::ones({10}).as_strided({5, 4}, {1, 1}),
                                    torch::ones({10}).as_strided({2, 4}, {3, 1})}) {
     const at::Tensor before = weight.clone();
@@ -289,7 +289,7 @@ TEST(UpdatesOfElementsThatShareMemory, AreRefused) {
   }
 }
 
-TEST(UpdatesOfOtherTypes, AreRefusedByName) {
+TEST(FusedSGD, UnsupportedTypeIsNamedInUsageError) {
   const at::Tensor weight = torch::ones({4}, torch::kInt64);
   weight.mutable_grad() = torch::ones({4}, torch::kInt64);
   const std::string text = error_of_step<FusedSGD>(weight, SGDOptions(1));

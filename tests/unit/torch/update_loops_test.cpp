@@ -48,7 +48,7 @@ void expect_equal(const Elements<Reference>& found, const Elements<Reference>& e
   expect_same_bits(found.second, expected.second);
 }
 
-TYPED_TEST(UpdateLoops, SgdHasTheBitsOfScalars) {
+TYPED_TEST(UpdateLoops, SgdBitsEqualScalarReference) {
   for (SgdTerms terms : sgd_terms()) {
     Elements<TypeParam> found(kCount), expected(kCount);
     for (int step = 0; step < 3; ++step) {
@@ -63,7 +63,7 @@ TYPED_TEST(UpdateLoops, SgdHasTheBitsOfScalars) {
   }
 }
 
-TYPED_TEST(UpdateLoops, AdamwHasTheBitsOfScalars) {
+TYPED_TEST(UpdateLoops, AdamwBitsEqualScalarReference) {
   for (AdamwTerms terms : adamw_terms()) {
     Elements<TypeParam> found(kCount), expected(kCount);
     for (terms.number = 1; terms.number <= 3; ++terms.number) {
@@ -77,8 +77,8 @@ TYPED_TEST(UpdateLoops, AdamwHasTheBitsOfScalars) {
   }
 }
 
-// A processor passes on one of two NaNs, which depends on the order of operands that the compiler has chosen.
-TYPED_TEST(UpdateLoops, NanHasOneFormWhereverItComesFrom) {
+// If both operands are NaN, a processor returns one of them, depending on the order that the compiler has chosen.
+TYPED_TEST(UpdateLoops, NanOfAnyOperandHasTheSameBits) {
   using Stored = typename TypeParam::Stored;
   Elements<TypeParam> found(kCount);
   found.new_gradients();
@@ -101,7 +101,7 @@ TYPED_TEST(UpdateLoops, NanHasOneFormWhereverItComesFrom) {
   EXPECT_TRUE(std::isnan(TypeParam::decode(found.weight.front())));
 }
 
-TEST(HalfElement, HasTheNumbersOfTheLibrarysConversions) {
+TEST(HalfElement, ConversionsEqualThoseOfBase) {
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto stored = static_cast<std::uint16_t>(bits);
     const float expected = base::f16_to_f32(stored), found = HalfElement::load(stored);
@@ -115,7 +115,7 @@ TEST(HalfElement, HasTheNumbersOfTheLibrarysConversions) {
   }
 }
 
-TYPED_TEST(UpdateLoops, PartsGiveTheBitsOfTheWhole) {
+TYPED_TEST(UpdateLoops, UpdateInPartsHasBitsOfWholeUpdate) {
   Elements<TypeParam> whole(kCount), parts(kCount);
   whole.new_gradients();
   parts.new_gradients();
