@@ -51,7 +51,7 @@ void save_and_die(const fs::path& root, std::int64_t step, Write write) {
   ASSERT_TRUE(WIFSIGNALED(status));
 }
 
-TEST(WriteFile, ReplacesAndLeavesNothingElse) {
+TEST(WriteFile, ReplacesFileAndLeavesNoTemporaryFile) {
   const test::TemporaryFolder folder;
   write_file(folder.path() / "a", std::string_view("first, longer"));
   write_file(folder.path() / "a", std::string_view("second"));
@@ -59,7 +59,7 @@ TEST(WriteFile, ReplacesAndLeavesNothingElse) {
   EXPECT_EQ(entries(folder.path()), 1U);
 }
 
-TEST(WriteFile, ErrorsCarryPathAndReason) {
+TEST(WriteFile, ErrorNamesPathAndReasonAndLeavesNoTemporaryFile) {
   EXPECT_THAT([] { write_file("/nowhere/at/all", std::string_view("x")); },
               ThrowsMessage<BackendError>(::testing::AllOf(HasSubstr("/nowhere/at"), HasSubstr("No such file"))));
   const test::TemporaryFolder folder;
@@ -68,7 +68,7 @@ TEST(WriteFile, ErrorsCarryPathAndReason) {
   EXPECT_EQ(entries(folder.path()), 1U) << "the temporary file is gone";
 }
 
-TEST(CheckpointDirectory, SavesAndFindsTheLatest) {
+TEST(CheckpointDirectory, LatestIsTheLastSavedCheckpoint) {
   const test::TemporaryFolder folder;
   CheckpointDirectory directory(folder.path() / "deep" / "root");
   EXPECT_FALSE(directory.latest().has_value());
@@ -84,7 +84,7 @@ TEST(CheckpointDirectory, SavesAndFindsTheLatest) {
   EXPECT_EQ(directory.list().size(), 2U);
 }
 
-TEST(CheckpointDirectory, KeepsTheLastFew) {
+TEST(CheckpointDirectory, KeepsHighestStepsAndTheLastSaved) {
   const test::TemporaryFolder folder;
   CheckpointDirectory directory(folder.path(), {2});
   for (const std::int64_t step : {10, 20, 30, 40}) save(directory, step, "x");
@@ -103,7 +103,7 @@ std::vector<std::int64_t> steps_of(const CheckpointDirectory& directory) {
   return steps;
 }
 
-TEST(CheckpointDirectory, NewestFiniteCheckpointIsNeverPruned) {
+TEST(CheckpointDirectory, NewestFiniteCheckpointIsNeverRemoved) {
   const test::TemporaryFolder folder;
   CheckpointDirectory directory(folder.path(), {2});
   const auto save_one = [&](std::int64_t step, bool finite) {
@@ -119,7 +119,7 @@ TEST(CheckpointDirectory, NewestFiniteCheckpointIsNeverPruned) {
   EXPECT_THAT(steps_of(directory), ::testing::ElementsAre(60, 70)) << "the newest finite one is another now";
 }
 
-TEST(CheckpointDirectory, KeepOneKeepsTheNewestFiniteToo) {
+TEST(CheckpointDirectory, KeepOneKeepsNewestFiniteCheckpointToo) {
   const test::TemporaryFolder folder;
   CheckpointDirectory directory(folder.path(), {1});
   const auto write = [](const fs::path& path) { write_file(path / "a", std::string_view("x")); };
@@ -129,7 +129,7 @@ TEST(CheckpointDirectory, KeepOneKeepsTheNewestFiniteToo) {
   EXPECT_THAT(steps_of(directory), ::testing::ElementsAre(1, 3));
 }
 
-// Root may do all else. False: the file system has no such flag.
+// Only an immutable file stops root. Returns false if the file system has no such flag.
 bool set_immutable(const fs::path& file, bool immutable) {
   const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
   int flags = 0;
@@ -140,7 +140,7 @@ bool set_immutable(const fs::path& file, bool immutable) {
   return done;
 }
 
-TEST(CheckpointDirectory, FoldersThatCannotBeRemovedAreLeft) {
+TEST(CheckpointDirectory, SaveSucceedsIfOldCheckpointCannotBeRemoved) {
   const test::TemporaryFolder folder;
   CheckpointDirectory directory(folder.path(), {.keep = 1});
   const fs::path kept = save(directory, 1, "one") / "model.safetensors";
@@ -161,7 +161,7 @@ TEST(CheckpointDirectory, DifferencesNameBothValues) {
   EXPECT_THAT(CheckpointDirectory::differences(saved, saved), ::testing::IsEmpty());
 }
 
-// Of readers whose listing is always old; how often they found nothing, or passed something over.
+// Reads until `done`; returns how often latest() found nothing, skipped a checkpoint or went back in steps.
 std::size_t count_disappointments(const fs::path& root, const std::atomic<bool>& done) {
   const CheckpointDirectory reader(root, {1});
   std::size_t count = 0;
@@ -174,8 +174,8 @@ std::size_t count_disappointments(const fs::path& root, const std::atomic<bool>&
   return count;
 }
 
-// Many small files: what was listed is gone before all of it is read, again and again.
-TEST(CheckpointDirectory, ThereIsALatestWhileAWriterKeepsOnlyOne) {
+// With many small files, a listed checkpoint is often removed before all of its files are read.
+TEST(CheckpointDirectory, ReadersFindLatestWhileWriterKeepsOne) {
   const test::TemporaryFolder folder;
   CheckpointDirectory writer(folder.path(), {1});
   const auto save_many = [&](std::int64_t step) {
@@ -197,8 +197,8 @@ TEST(CheckpointDirectory, ThereIsALatestWhileAWriterKeepsOnlyOne) {
   EXPECT_EQ(writer.latest()->info.step, 40);
 }
 
-// It looks as if it had just been taken away, every time.
-TEST(CheckpointDirectory, ANameThatLeadsNowhereIsPassedOver) {
+// In each listing, the checkpoint looks as if it had just been removed.
+TEST(CheckpointDirectory, DanglingLinkIsSkippedAndReported) {
   const test::TemporaryFolder folder;
   CheckpointDirectory directory(folder.path());
   save(directory, 1, "good");
@@ -215,7 +215,7 @@ TEST(CheckpointDirectory, KeepZeroKeepsAll) {
   EXPECT_EQ(directory.list().size(), 7U);
 }
 
-TEST(CheckpointDirectory, TheSameStepIsReplaced) {
+TEST(CheckpointDirectory, SavingSameStepReplacesCheckpoint) {
   const test::TemporaryFolder folder;
   CheckpointDirectory directory(folder.path());
   save(directory, 7, "old");
@@ -224,7 +224,7 @@ TEST(CheckpointDirectory, TheSameStepIsReplaced) {
   EXPECT_EQ(entries(folder.path()), 1U);
 }
 
-TEST(CheckpointDirectory, WhatTheWriterThrowsChangesNothing) {
+TEST(CheckpointDirectory, ExceptionOfWriterLeavesDirectoryUnchanged) {
   const test::TemporaryFolder folder;
   CheckpointDirectory directory(folder.path());
   save(directory, 1, "good");
@@ -239,7 +239,7 @@ TEST(CheckpointDirectory, WhatTheWriterThrowsChangesNothing) {
   EXPECT_EQ(entries(folder.path()), 1U);
 }
 
-TEST(CheckpointDirectory, FoldersAndManifestsInsideAreRefused) {
+TEST(CheckpointDirectory, SubfolderManifestOrNegativeStepIsUsageError) {
   const test::TemporaryFolder folder;
   CheckpointDirectory directory(folder.path());
   EXPECT_THROW(directory.save({1, 0, {}}, [](const fs::path& path) { fs::create_directory(path / "sub"); }),
@@ -250,7 +250,7 @@ TEST(CheckpointDirectory, FoldersAndManifestsInsideAreRefused) {
   EXPECT_EQ(entries(folder.path()), 0U);
 }
 
-TEST(CheckpointDirectory, KilledBetweenFilesLeavesTheOldOne) {
+TEST(CheckpointDirectory, ProcessKilledDuringSaveLeavesOldCheckpoint) {
   const test::TemporaryFolder folder;
   CheckpointDirectory directory(folder.path());
   save(directory, 1, "good");
@@ -267,7 +267,7 @@ TEST(CheckpointDirectory, KilledBetweenFilesLeavesTheOldOne) {
   EXPECT_EQ(entries(folder.path()), 2U) << "leftovers are removed by the next save";
 }
 
-TEST(CheckpointDirectory, KilledBeforeTheRenameLeavesTheOldOne) {
+TEST(CheckpointDirectory, TemporaryFolderOfKilledProcessIsIgnored) {
   const test::TemporaryFolder folder;
   CheckpointDirectory directory(folder.path());
   const fs::path complete = save(directory, 1, "good");
@@ -276,7 +276,7 @@ TEST(CheckpointDirectory, KilledBeforeTheRenameLeavesTheOldOne) {
   EXPECT_EQ(directory.latest()->folder, complete);
 }
 
-TEST(CheckpointDirectory, ATruncatedManifestAtAnyByteIsPassedOver) {
+TEST(CheckpointDirectory, ManifestTruncatedAtAnyByteIsSkipped) {
   const test::TemporaryFolder folder;
   CheckpointDirectory directory(folder.path());
   save(directory, 1, "good");
@@ -290,7 +290,7 @@ TEST(CheckpointDirectory, ATruncatedManifestAtAnyByteIsPassedOver) {
   EXPECT_EQ(directory.latest()->info.step, 2);
 }
 
-TEST(CheckpointDirectory, EveryKindOfDamageIsFoundAndNamed) {
+TEST(CheckpointDirectory, DamagedCheckpointIsSkippedAndNamedWithReason) {
   const test::TemporaryFolder folder;
   CheckpointDirectory directory(folder.path());
   save(directory, 1, "good");

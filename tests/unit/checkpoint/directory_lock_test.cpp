@@ -94,7 +94,7 @@ class Child {
   pid_t process_ = 0;
 };
 
-TEST(DirectoryLock, SecondProcessIsRefusedAndTheOwnerNamed) {
+TEST(DirectoryLock, SecondProcessGetsUsageErrorThatNamesOwner) {
   const test::TemporaryFolder folder;
   const Child owner([&](const auto& ready) {
     CheckpointDirectory directory(folder.path());
@@ -111,7 +111,7 @@ TEST(DirectoryLock, SecondProcessIsRefusedAndTheOwnerNamed) {
   EXPECT_THAT([&] { CheckpointDirectory(folder.path()).save({1, 0, {}}, write_model); }, names_the_owner);
 }
 
-TEST(DirectoryLock, StartTimeIsThatOfTheProcess) {
+TEST(DirectoryLock, RecordsStartTimeOfProcess) {
   const test::TemporaryFolder folder;
   CheckpointDirectory directory(folder.path());
   (void)directory.lock();
@@ -123,7 +123,7 @@ TEST(DirectoryLock, StartTimeIsThatOfTheProcess) {
   EXPECT_GT(::timegm(&parts), std::time(nullptr) - 600);
 }
 
-TEST(DirectoryLock, SaveOfAnotherProcessLeavesAnUnfinishedSaveAlone) {
+TEST(DirectoryLock, SecondProcessDoesNotRemoveUnfinishedSave) {
   const test::TemporaryFolder folder;
   const Child owner([&](const auto& ready) {
     CheckpointDirectory(folder.path()).save({1, 0, {}}, [&](const fs::path& temporary) {
@@ -140,7 +140,7 @@ TEST(DirectoryLock, SaveOfAnotherProcessLeavesAnUnfinishedSaveAlone) {
   EXPECT_EQ(unfinished, 1U);
 }
 
-TEST(DirectoryLock, OfAnEndedProcessIsTakenOverWithAMessage) {
+TEST(DirectoryLock, OfEndedProcessIsTakenOverWithMessage) {
   const test::TemporaryFolder folder;
   for (const bool reaped : {true, false}) {
     Child owner([&](const auto& ready) {
@@ -159,7 +159,7 @@ TEST(DirectoryLock, OfAnEndedProcessIsTakenOverWithAMessage) {
   }
 }
 
-TEST(DirectoryLock, OfAnotherProcessWithTheSameNumberIsTakenOver) {
+TEST(DirectoryLock, OfEndedProcessWithReusedNumberIsTakenOver) {
   const test::TemporaryFolder folder;
   nlohmann::json owner;
   {
@@ -172,7 +172,7 @@ TEST(DirectoryLock, OfAnotherProcessWithTheSameNumberIsTakenOver) {
   EXPECT_THAT(CheckpointDirectory(folder.path()).lock(), HasSubstr("has ended"));
 }
 
-TEST(DirectoryLock, OfAnotherHostIsTakenOverAfterSixtySecondsOfSilence) {
+TEST(DirectoryLock, OfOtherHostIsTakenOverAfterSixtySecondsWithoutHeartbeat) {
   const test::TemporaryFolder folder;
   const nlohmann::json owner = owner_elsewhere(folder.path());
   for (const auto& [seconds, abandoned] : {std::pair(50, false), {75, true}}) {
@@ -190,7 +190,7 @@ TEST(DirectoryLock, OfAnotherHostIsTakenOverAfterSixtySecondsOfSilence) {
   }
 }
 
-TEST(DirectoryLock, WithoutContentIsTakenOverAfterSixtySecondsOfSilence) {
+TEST(DirectoryLock, IncompleteFileIsTakenOverAfterSixtySecondsWithoutHeartbeat) {
   const test::TemporaryFolder folder;
   for (const char* content : {"", "{\"host\": \"a", "[]"}) {
     write_file(folder.path() / "lock.json", std::string_view(content));
@@ -202,7 +202,7 @@ TEST(DirectoryLock, WithoutContentIsTakenOverAfterSixtySecondsOfSilence) {
   }
 }
 
-TEST(DirectoryLock, EndsWithItsObject) {
+TEST(DirectoryLock, IsReleasedByDestructor) {
   const test::TemporaryFolder folder;
   {
     CheckpointDirectory first(folder.path());
@@ -217,7 +217,7 @@ TEST(DirectoryLock, EndsWithItsObject) {
   EXPECT_EQ(CheckpointDirectory(folder.path()).lock(), "");
 }
 
-TEST(DirectoryLock, ForkedChildLeavesItToItsParent) {
+TEST(DirectoryLock, ForkedChildDoesNotRelease) {
   const test::TemporaryFolder folder;
   auto directory = std::make_unique<CheckpointDirectory>(folder.path());
   (void)directory->lock();
@@ -232,7 +232,7 @@ TEST(DirectoryLock, ForkedChildLeavesItToItsParent) {
   EXPECT_TRUE(fs::exists(folder.path() / "lock.json"));
 }
 
-TEST(DirectoryLock, SaveAfterATakeoverThrowsAndChangesNothing) {
+TEST(DirectoryLock, SaveAfterTakeoverThrowsAndSavesNothing) {
   const test::TemporaryFolder folder;
   const nlohmann::json other = owner_elsewhere(folder.path());
   for (const bool during : {false, true}) {
@@ -260,8 +260,7 @@ TEST(DirectoryLock, DeletedFileIsRestoredBySave) {
   EXPECT_EQ(owner_in(folder.path()).at("process"), ::getpid());
 }
 
-// Twenty processes find the same abandoned lock at the same time.
-TEST(DirectoryLock, IsTakenOverByOneProcessOnly) {
+TEST(DirectoryLock, OneOfManyProcessesTakesOver) {
   const test::TemporaryFolder folder;
   nlohmann::json owner = owner_elsewhere(folder.path());
   write_owner(folder.path(), owner);

@@ -67,13 +67,13 @@ TEST(Safetensors, RoundTripKeepsOrderTypesShapesAndBytes) {
   EXPECT_THAT([&] { (void)file.at("scala"); }, ThrowsMessage<BackendError>(HasSubstr("no tensor 'scala'")));
 }
 
-TEST(Safetensors, NoTensorsAtAll) {
+TEST(Safetensors, FileWithoutTensorsIsReadBack) {
   const test::TemporaryFolder folder;
   write_safetensors(folder.path() / "none", {});
   EXPECT_TRUE(SafetensorsFile(folder.path() / "none").tensors().empty());
 }
 
-TEST(Safetensors, WriterRefusesWhatReadersWould) {
+TEST(Safetensors, WriterRefusesInvalidTensorsAndWritesNoFile) {
   const test::TemporaryFolder folder;
   const auto content = numbers(8);
   const auto write = [&](std::vector<TensorView> tensors) {
@@ -89,7 +89,7 @@ TEST(Safetensors, WriterRefusesWhatReadersWould) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << "a refused write leaves nothing behind";
 }
 
-TEST(Safetensors, MetadataThatIsNotUtf8IsReadBackWithReplacedBytes) {
+TEST(Safetensors, InvalidUtf8InMetadataIsReplaced) {
   const test::TemporaryFolder folder;
   const auto content = numbers(8);
   const std::vector<TensorView> tensors{{"a", DType::f32, {2}, content}};
@@ -120,7 +120,7 @@ TEST(Safetensors, EveryTruncationIsRefused) {
   EXPECT_THROW(SafetensorsFile("longer", longer), BackendError);
 }
 
-TEST(Safetensors, AnyFlippedBitIsReadOrRefusedButNeverMore) {
+TEST(Safetensors, FlippedBitNeverReadsBeyondTheFile) {
   const auto whole = file_with(R"({"a":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]}})", 8);
   for (std::size_t i = 0; i < whole.size() * 8; ++i) {
     auto damaged = whole;
@@ -139,15 +139,15 @@ struct BadHeader {
   const char* message;
 };
 
-class BadHeaders : public ::testing::TestWithParam<BadHeader> {};
+class SafetensorsHeader : public ::testing::TestWithParam<BadHeader> {};
 
-TEST_P(BadHeaders, AreRefusedWithAReason) {
+TEST_P(SafetensorsHeader, InvalidHeaderIsErrorWithReason) {
   EXPECT_THAT([] { parse(GetParam().header, 8); }, ThrowsMessage<BackendError>(::testing::AllOf(
                                                        HasSubstr("test.safetensors"), HasSubstr(GetParam().message))));
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Safetensors, BadHeaders,
+    Safetensors, SafetensorsHeader,
     ::testing::Values(
         BadHeader{"empty", "", "does not begin with '{'"}, BadHeader{"blank", "  {}", "does not begin with '{'"},
         BadHeader{"text", "{nonsense", "not JSON"}, BadHeader{"list", "[]", "does not begin"},
@@ -177,7 +177,7 @@ INSTANTIATE_TEST_SUITE_P(
                   "not a string"}),
     [](const auto& one) { return std::string(one.param.name); });
 
-TEST(Safetensors, MissingFileNamesItAndTheReason) {
+TEST(Safetensors, MissingFileIsErrorWithPathAndReason) {
   EXPECT_THAT(
       [] { SafetensorsFile("/nowhere/a.safetensors"); },
       ThrowsMessage<BackendError>(::testing::AllOf(HasSubstr("/nowhere/a.safetensors"), HasSubstr("No such file"))));
