@@ -8,7 +8,7 @@ namespace {
 
 class AllJpegWindows : public ::testing::TestWithParam<std::tuple<int, int>> {};
 
-TEST_P(AllJpegWindows, EqualTheWholeImageForEachSamplingFactor) {
+TEST_P(AllJpegWindows, EqualSamePartOfWholeImageForEachSamplingFactor) {
   const auto [width, height] = GetParam();
   for (const auto& factors : test::all_samplings(4)) {
     int blocks = 0;

@@ -7,7 +7,7 @@
 namespace kolo::data {
 namespace {
 
-TEST(RandomCrop, StaysInsideWithAllowedAreaAndAspect) {
+TEST(RandomCrop, StaysInsideImageWithAllowedAreaAndAspect) {
   const TransformOptions options;
   SampleRandom random(1, 2, 3);
   double smallest = 1;
@@ -37,7 +37,7 @@ TEST(RandomCrop, StaysInsideWithAllowedAreaAndAspect) {
   EXPECT_NEAR(flips, 2000, 200);
 }
 
-TEST(RandomCrop, ImpossibleAspectsFallBackToTheCentre) {
+TEST(RandomCrop, ImpossibleAspectFallsBackToCentre) {
   TransformOptions options;
   options.min_area = 0.9;
   SampleRandom random(0, 0, 0);
@@ -51,7 +51,7 @@ TEST(RandomCrop, ImpossibleAspectsFallBackToTheCentre) {
   EXPECT_EQ(tall.y.high - tall.y.low, 13);
 }
 
-TEST(RandomCrop, OnePixelIsEnough) {
+TEST(RandomCrop, ImageOfOnePixelGivesOnePixel) {
   SampleRandom random(0, 0, 0);
   for (int i = 0; i < 100; ++i) {
     const Crop crop = random_crop(1, 1, TransformOptions{}, random);
@@ -60,7 +60,7 @@ TEST(RandomCrop, OnePixelIsEnough) {
   }
 }
 
-TEST(SampleRandom, DependsOnSeedEpochAndIndexAndNothingElse) {
+TEST(SampleRandom, DependsOnlyOnSeedEpochAndIndex) {
   EXPECT_EQ(SampleRandom(1, 2, 3).next(), SampleRandom(1, 2, 3).next());
   EXPECT_NE(SampleRandom(1, 2, 3).next(), SampleRandom(2, 2, 3).next());
   EXPECT_NE(SampleRandom(1, 2, 3).next(), SampleRandom(1, 3, 3).next());
@@ -70,7 +70,7 @@ TEST(SampleRandom, DependsOnSeedEpochAndIndexAndNothingElse) {
 
 // resize(256) then centre crop(224), for a 500 x 375 image: resized to 341 x 256, offsets 58.5, rounded to even,
 // and 16.
-TEST(CentralCrop, IsResizeThenCrop) {
+TEST(CentralCrop, EqualsResizeThenCrop) {
   const Crop crop = central_crop(500, 375, 224);
   EXPECT_DOUBLE_EQ(crop.y.step, 375.0 / 256);
   EXPECT_DOUBLE_EQ(crop.y.start, 16 * 375.0 / 256);
@@ -82,7 +82,7 @@ TEST(CentralCrop, IsResizeThenCrop) {
 }
 
 // Widths of 257, 259, 261 and 263 pixels leave 16.5, 17.5, 18.5 and 19.5 on each side.
-TEST(CentralCrop, HalfOffsetsAreRoundedToEven) {
+TEST(CentralCrop, HalfOffsetIsRoundedToEven) {
   for (const auto& [width, offset] : {std::pair{257, 16}, {259, 18}, {261, 18}, {263, 20}, {256, 16}, {258, 17}}) {
     const Crop crop = central_crop(width, 256, 224);
     EXPECT_DOUBLE_EQ(crop.x.step, 1) << width;
@@ -91,7 +91,7 @@ TEST(CentralCrop, HalfOffsetsAreRoundedToEven) {
   }
 }
 
-TEST(CentralCrop, CoversTheImageOfAnyShape) {
+TEST(CentralCrop, StaysInsideImageOfAnyShape) {
   for (const int size : {1, 8, 64, 224}) {
     for (const auto& [width, height] : {std::pair{1, 1}, {5, 9}, {64, 64}, {3000, 20}, {20, 3000}, {224, 256}}) {
       const Crop crop = central_crop(width, height, size);

@@ -18,9 +18,9 @@ using ::testing::ThrowsMessage;
 
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
 
-class WindowOf : public ::testing::TestWithParam<std::tuple<JpegKind, int>> {};
+class ImageDecoderWindow : public ::testing::TestWithParam<std::tuple<JpegKind, int>> {};
 
-TEST_P(WindowOf, AnImageIsWhatAWholeDecodeHasThere) {
+TEST_P(ImageDecoderWindow, EqualsSamePartOfWholeImage) {
   const auto [kind, reduction] = GetParam();
   const std::string jpeg = test::encode(test::smooth_image(317, 243), kind);
   const test::Rgb whole = test::decode_whole(jpeg, reduction);
@@ -48,12 +48,12 @@ TEST_P(WindowOf, AnImageIsWhatAWholeDecodeHasThere) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Jpeg, WindowOf,
+INSTANTIATE_TEST_SUITE_P(Jpeg, ImageDecoderWindow,
                          ::testing::Combine(::testing::Values(JpegKind::colour420, JpegKind::colour444,
                                                               JpegKind::progressive, JpegKind::grey),
                                             ::testing::Values(1, 2, 4, 8)));
 
-TEST(ImageDecoder, ConvertsEveryColourSpaceAndSaysSo) {
+TEST(ImageDecoder, ConvertsEveryColourSpaceAndReportsIt) {
   const test::Rgb image = test::smooth_image(90, 70);
   const struct {
     std::string file;
@@ -76,7 +76,7 @@ TEST(ImageDecoder, ConvertsEveryColourSpaceAndSaysSo) {
   }
 }
 
-TEST(ImageDecoder, GreyBecomesEqualChannels) {
+TEST(ImageDecoder, GreyImageGivesEqualChannels) {
   const test::Rgb image = test::smooth_image(64, 48);
   const std::string jpeg = test::encode(image, JpegKind::grey, 100);
   ImageDecoder decoder;
@@ -88,7 +88,7 @@ TEST(ImageDecoder, GreyBecomesEqualChannels) {
   EXPECT_EQ(pixels.row(20)[30 * 3], pixels.row(20)[30 * 3 + 2]);
 }
 
-TEST(ImageDecoder, NamesWhatIsWrong) {
+TEST(ImageDecoder, BrokenFileIsErrorWithReason) {
   ImageDecoder decoder;
   const std::string jpeg = test::encode(test::smooth_image(64, 64));
   const auto open = [&](std::string content) { return [&decoder, content] { decoder.open(bytes_of(content)); }; };
@@ -100,8 +100,8 @@ TEST(ImageDecoder, NamesWhatIsWrong) {
   EXPECT_NO_THROW(decoder.open(bytes_of(jpeg + "bytes behind the end"))) << "common in ImageNet, harmless";
 }
 
-// Every cut is noticed when the file is opened or, at the latest, decoded: no picture with invented pixels.
-TEST(ImageDecoder, EveryTruncationIsNoticed) {
+// The error comes when the file is opened or, at the latest, when it is decoded. No missing pixel is invented.
+TEST(ImageDecoder, EveryTruncationIsError) {
   const test::Rgb image = test::smooth_image(40, 32);
   ImageDecoder decoder;
   Pixels pixels;
@@ -120,7 +120,7 @@ TEST(ImageDecoder, EveryTruncationIsNoticed) {
   }
 }
 
-TEST(ImageDecoder, DamageAnywhereNeverDoesMoreThanFail) {
+TEST(ImageDecoder, DamagedFileIsDecodedOrBrokenImageIsThrown) {
   const test::Rgb image = test::smooth_image(48, 40);
   ImageDecoder decoder;
   Pixels pixels;
@@ -146,7 +146,7 @@ TEST(ImageDecoder, DamageAnywhereNeverDoesMoreThanFail) {
   }
 }
 
-TEST(ImageDecoder, ReducesByTheLargestPowerThatFits) {
+TEST(ImageDecoder, ReductionIsLargestPowerOfTwoBelowFactor) {
   ImageDecoder decoder;
   const std::string jpeg = test::encode(test::smooth_image(64, 64));
   decoder.open(bytes_of(jpeg));
@@ -160,7 +160,7 @@ TEST(ImageDecoder, ReducesByTheLargestPowerThatFits) {
   EXPECT_EQ(decoder.reduction_for(100), 1) << "a PNG is decoded whole";
 }
 
-TEST(EncodeJpeg, IsReadBackByPlainLibjpeg) {
+TEST(EncodeJpeg, LibjpegReadsItBack) {
   const test::Rgb image = test::smooth_image(61, 47);
   const auto jpeg = encode_jpeg(image.bytes, 61, 47, 95);
   const test::Rgb back = test::decode_whole({reinterpret_cast<const char*>(jpeg.data()), jpeg.size()});

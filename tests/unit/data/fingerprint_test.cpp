@@ -31,7 +31,7 @@ class Names final : public Dataset {
   Samples samples_;
 };
 
-TEST(Fingerprint, ChangesWithEachFactThatDecidesWhatAnIndexMeans) {
+TEST(Fingerprint, ChangesWithNamesLabelsAndOrder) {
   const Names::Samples samples{{"a/1", 0}, {"a/2", 0}, {"b/1", 1}};
   const Fingerprint first = fingerprint(Names({"a", "b"}, samples));
   EXPECT_EQ(first, fingerprint(Names({"a", "b"}, samples)));
@@ -47,7 +47,7 @@ TEST(Fingerprint, ChangesWithEachFactThatDecidesWhatAnIndexMeans) {
   EXPECT_NE(fingerprint(Names({"ab", "c"}, {})), fingerprint(Names({"a", "bc"}, {}))) << "where a name ends";
 }
 
-TEST(Fingerprint, DependsNeitherOnTheRootNorOnContents) {
+TEST(Fingerprint, IgnoresRootFolderAndContents) {
   const test::TemporaryFolder one;
   const test::TemporaryFolder other;
   for (const char* name : {"a/1.jpg", "b/sub/2.png"}) {

@@ -70,7 +70,7 @@ TEST(ImageFolder, EmptyClassIsReportedAndKeepsItsLabel) {
                           "folders"));
 }
 
-TEST(ImageFolder, FormatsThatKoloCannotDecodeAreCountedUpToOnePercentOfAClass) {
+TEST(ImageFolder, UnsupportedFormatsBeyondOnePercentOfClassAreError) {
   const test::TemporaryFolder folder;
   for (int i = 0; i < 198; ++i) folder.write("a/" + std::to_string(i) + ".jpg", "x");
   folder.write("a/x.WebP", "x");
@@ -90,7 +90,7 @@ TEST(ImageFolder, FormatsThatKoloCannotDecodeAreCountedUpToOnePercentOfAClass) {
   }
 }
 
-TEST(ImageFolder, OneClassBeyondOnePercentIsAnErrorWhateverTheOthersHave) {
+TEST(ImageFolder, UnsupportedFormatsOfOneClassAreErrorRegardlessOfOthers) {
   const test::TemporaryFolder folder;
   for (int i = 0; i < 200; ++i) folder.write("a/" + std::to_string(i) + ".jpg", "x");
   folder.write("b/1.jpg", "x");
@@ -114,7 +114,7 @@ TEST(ImageFolder, FifoIsNeitherListedNorOpened) {
   EXPECT_THAT([&] { images.bytes(0, scratch); }, ThrowsMessage<BackendError>(HasSubstr("not a regular file")));
 }
 
-TEST(ImageFolder, LinkToAFolderAroundItIsAnErrorThatNamesIt) {
+TEST(ImageFolder, LinkToParentFolderIsErrorThatNamesIt) {
   const test::TemporaryFolder folder;
   folder.write("a/sub/1.jpg", "x");
   std::filesystem::create_symlink(folder.path() / "a", folder.path() / "a" / "sub" / "back");
@@ -122,7 +122,7 @@ TEST(ImageFolder, LinkToAFolderAroundItIsAnErrorThatNamesIt) {
               ThrowsMessage<UsageError>(AllOf(HasSubstr("a/sub/back"), HasSubstr("leads back to a parent folder"))));
 }
 
-TEST(ImageFolder, ClassLinkThatLeadsNowhereIsAnErrorThatNamesIt) {
+TEST(ImageFolder, DanglingClassLinkIsErrorThatNamesIt) {
   const test::TemporaryFolder folder;
   folder.write("a/1.jpg", "x");
   std::filesystem::create_symlink("/not/mounted/b", folder.path() / "b");
@@ -130,7 +130,7 @@ TEST(ImageFolder, ClassLinkThatLeadsNowhereIsAnErrorThatNamesIt) {
               ThrowsMessage<UsageError>(HasSubstr((folder.path() / "b").string())));
 }
 
-TEST(ImageFolder, FileBeyondTwoGiBIsNotRead) {
+TEST(ImageFolder, FileLargerThanTwoGiBIsError) {
   const test::TemporaryFolder folder;
   std::filesystem::resize_file(folder.write("a/1.jpg", "x"), (std::uintmax_t{1} << 31) + 1);  // sparse
   const ImageFolder images(folder.path());
@@ -139,7 +139,7 @@ TEST(ImageFolder, FileBeyondTwoGiBIsNotRead) {
   EXPECT_TRUE(scratch.empty());
 }
 
-TEST(ImageFolder, LabelsAreThoseOfTheGivenClasses) {
+TEST(ImageFolder, GivenClassesDecideLabelsAndOrder) {
   const test::TemporaryFolder folder;
   for (const char* name : {"a/1.jpg", "c/1.jpg", "b/1.jpg"}) folder.write(name, name);
   const ImageFolder images(folder.path(), {"c", "a", "b"});
@@ -165,7 +165,7 @@ TEST(ImageFolder, MissingAndAdditionalClassesAreNamed) {
   EXPECT_EQ(complaint({"a", "c"}), "none");
 }
 
-TEST(ImageFolder, SaysWhatIsMissing) {
+TEST(ImageFolder, MissingFolderClassesOrImagesAreNamedInError) {
   const test::TemporaryFolder folder;
   EXPECT_THAT([] { ImageFolder("/nowhere"); }, ThrowsMessage<UsageError>(HasSubstr("/nowhere")));
   EXPECT_THAT([&] { ImageFolder{folder.path()}; }, ThrowsMessage<UsageError>(HasSubstr("no class folders")));
@@ -173,7 +173,7 @@ TEST(ImageFolder, SaysWhatIsMissing) {
   EXPECT_THAT([&] { ImageFolder{folder.path()}; }, ThrowsMessage<UsageError>(HasSubstr("no .JPEG")));
 }
 
-TEST(ImageFolder, AFileThatVanishedIsABackendErrorNamingIt) {
+TEST(ImageFolder, FileRemovedAfterListingIsErrorThatNamesIt) {
   const test::TemporaryFolder folder;
   const auto file = folder.write("class/a.JPEG", "x");
   const ImageFolder images(folder.path());
@@ -183,7 +183,7 @@ TEST(ImageFolder, AFileThatVanishedIsABackendErrorNamingIt) {
               ThrowsMessage<BackendError>(::testing::AllOf(HasSubstr("class/a.JPEG"), HasSubstr("No such file"))));
 }
 
-TEST(SyntheticJpegs, RepeatsAFewImagesUnderStableLabels) {
+TEST(SyntheticJpegs, RepeatsDistinctImagesWithStableLabels) {
   const SyntheticJpegs images({.size = 100, .classes = 3, .width = 40, .height = 30, .distinct = 4});
   std::vector<std::byte> scratch;
   EXPECT_EQ(images.size(), 100);

@@ -15,7 +15,7 @@ std::vector<std::vector<Sampling>> all_samplings(int largest);
 // vertical one; else a few pairs.
 enum class Pairs { few, every };
 
-// The largest difference between the pixels of a window and the same place of a whole image.
+// The largest difference between the pixels of a window and the same part of a whole image.
 int worst_difference(const data::Pixels& pixels, const Rgb& whole, const data::Window& window);
 
 // Adds a test failure for each scale at which a window differs from the same window of the whole image.

@@ -6,7 +6,7 @@
 namespace kolo::data {
 namespace {
 
-TEST(JpegWindow, EqualsTheWholeImageForEachSamplingFactor) {
+TEST(JpegWindow, EqualsSamePartOfWholeImageForEachSamplingFactor) {
   for (const auto& factors : test::all_samplings(4)) {
     int blocks = 0;
     for (const test::Sampling& factor : factors) blocks += factor.h * factor.v;

@@ -23,7 +23,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-TEST(Loader, DeliversTheSameForAnyNumberOfWorkers) {
+TEST(Loader, BatchesAreEqualForAnyNumberOfWorkers) {
   const auto dataset = jpegs(30);
   std::vector<std::int64_t> order = range(30);
   std::reverse(order.begin(), order.end());
@@ -42,7 +42,7 @@ TEST(Loader, DeliversTheSameForAnyNumberOfWorkers) {
   EXPECT_TRUE(results[0] == results[2]);
 }
 
-TEST(Loader, EpochsAndSeedsDifferButRepeat) {
+TEST(Loader, ImagesDependOnEpochAndSeedAndRepeat) {
   const auto dataset = jpegs(8);
   LoaderOptions options = small_options();
   Loader loader(dataset, options);
@@ -54,8 +54,8 @@ TEST(Loader, EpochsAndSeedsDifferButRepeat) {
   EXPECT_NE(zero.images, run_epoch(other, 0, range(8)).images);
 }
 
-// Two ranks with half the indices each see what one rank with all of them sees.
-TEST(Loader, ASampleDoesNotDependOnWhoLoadsIt) {
+// A rank with half of the indices gets the same samples as one rank with all indices.
+TEST(Loader, SampleDoesNotDependOnOtherIndicesOfRank) {
   const auto dataset = jpegs(8);
   Loader loader(dataset, small_options());
   const Epoch all = run_epoch(loader, 3, {0, 1, 2, 3, 4, 5, 6, 7});
@@ -68,14 +68,14 @@ TEST(Loader, ASampleDoesNotDependOnWhoLoadsIt) {
   }
 }
 
-TEST(Loader, EvaluationIsTheSameInEveryEpoch) {
+TEST(Loader, EvaluationImagesAreEqualInEveryEpoch) {
   LoaderOptions options = small_options();
   options.transform.augment = Augment::eval;
   Loader loader(jpegs(8), options);
   EXPECT_TRUE(run_epoch(loader, 0, range(8)) == run_epoch(loader, 5, range(8)));
 }
 
-TEST(Loader, DropLastAndEmptyEpochs) {
+TEST(Loader, DropLastOmitsIncompleteBatchAndEmptyEpochEndsAtOnce) {
   LoaderOptions options = small_options();
   options.drop_last = true;
   Loader loader(jpegs(10), options);
@@ -87,7 +87,7 @@ TEST(Loader, DropLastAndEmptyEpochs) {
   EXPECT_EQ(loader.next(), nullptr) << "stays at its end";
 }
 
-TEST(Loader, BytesAreTheFloatsRounded) {
+TEST(Loader, BytesEqualRoundedFloats) {
   LoaderOptions options = small_options();
   TransformOptions& transform = options.transform;
   for (const Layout layout : {Layout::nhwc, Layout::nchw}) {
@@ -111,8 +111,8 @@ TEST(Loader, BytesAreTheFloatsRounded) {
   }
 }
 
-// They are for floats only: a user who normalises bytes has numbers of his own.
-TEST(Loader, DeviationsOfFloatsArePositive) {
+// Deviations apply to floats only: a program that takes bytes normalises them with its own numbers.
+TEST(Loader, ZeroDeviationIsUsageErrorForFloatsOnly) {
   LoaderOptions options = small_options();
   options.transform.deviation = {1, 0, 1};
   EXPECT_THROW(Loader(jpegs(4), options), UsageError);
@@ -121,8 +121,8 @@ TEST(Loader, DeviationsOfFloatsArePositive) {
   EXPECT_EQ(run_epoch(loader, 0, range(4)).bytes.size(), 4U * 768);
 }
 
-// White stays white, whatever its weights add up to.
-TEST(Loader, BytesDoNotOverflow) {
+// The weights of the resampler may add up to more than 1.
+TEST(Loader, WhiteImageStaysWhiteInBytes) {
   const test::TemporaryFolder folder;
   test::Rgb white = test::smooth_image(57, 43);
   std::fill(white.bytes.begin(), white.bytes.end(), std::uint8_t{255});
@@ -133,7 +133,7 @@ TEST(Loader, BytesDoNotOverflow) {
   for (int epoch = 0; epoch < 20; ++epoch) EXPECT_THAT(run_epoch(loader, epoch, {0}).bytes, Each(255));
 }
 
-TEST(Loader, NhwcAndNchwHoldTheSamePicture) {
+TEST(Loader, NhwcAndNchwHaveEqualPixels) {
   LoaderOptions options = small_options();
   const auto dataset = jpegs(4);
   Loader nhwc(dataset, options);
@@ -150,7 +150,7 @@ TEST(Loader, NhwcAndNchwHoldTheSamePicture) {
   }
 }
 
-TEST(Loader, BuffersAreReusedAndABatchHeldIsNotTouched) {
+TEST(Loader, BuffersAreReusedAndHeldBatchIsUnchanged) {
   LoaderOptions options = small_options();
   options.prefetch = 1;
   Loader loader(jpegs(400), options);
@@ -166,7 +166,7 @@ TEST(Loader, BuffersAreReusedAndABatchHeldIsNotTouched) {
   EXPECT_LE(buffers.size(), 2U);
 }
 
-TEST(Loader, ABatchOutlivesItsLoader) {
+TEST(Loader, BatchOutlivesLoader) {
   std::shared_ptr<const Batch> batch;
   {
     Loader loader(jpegs(40), small_options());
@@ -177,7 +177,7 @@ TEST(Loader, ABatchOutlivesItsLoader) {
   EXPECT_LT(std::abs(batch->images[4 * 768 - 1]), 5.0F);
 }
 
-TEST(Loader, HoldingEverythingIsATimeoutThatSaysSo) {
+TEST(Loader, HoldingAllBatchesIsTimeoutErrorThatNamesTheCause) {
   LoaderOptions options = small_options();
   options.prefetch = 1;
   options.timeout = 200ms;
@@ -193,7 +193,7 @@ TEST(Loader, HoldingEverythingIsATimeoutThatSaysSo) {
   EXPECT_NE(loader.next(), nullptr) << "goes on once they are back";
 }
 
-// A dataset that a test can block, or have throw.
+// A dataset that a test can block, or that throws.
 class Troubled final : public Dataset {
  public:
   [[nodiscard]] std::int64_t size() const override { return 100; }
@@ -222,7 +222,7 @@ class Troubled final : public Dataset {
   std::int64_t bad_index = -1;
 };
 
-TEST(Loader, WorkersExceptionsReachNextOfThatBatchOnly) {
+TEST(Loader, ExceptionOfWorkerIsThrownForItsBatchOnly) {
   const auto dataset = std::make_shared<Troubled>();
   dataset->bad_index = 6;
   Loader loader(dataset, small_options());
@@ -233,7 +233,7 @@ TEST(Loader, WorkersExceptionsReachNextOfThatBatchOnly) {
   EXPECT_EQ(loader.next(), nullptr);
 }
 
-TEST(Loader, ASlowSourceIsATimeout) {
+TEST(Loader, BlockedDatasetIsTimeoutError) {
   const auto dataset = std::make_shared<Troubled>();
   dataset->set_blocked(true);
   LoaderOptions options = small_options();
@@ -244,7 +244,7 @@ TEST(Loader, ASlowSourceIsATimeout) {
   dataset->set_blocked(false);
 }
 
-TEST(Loader, IsDestroyedWhileItsWorkersAreBusy) {
+TEST(Loader, CanBeDestroyedWhileWorkersAreBusy) {
   for (int round = 0; round < 20; ++round) {
     Loader loader(jpegs(1000), small_options());
     loader.start_epoch(0, range(1000));
@@ -252,7 +252,7 @@ TEST(Loader, IsDestroyedWhileItsWorkersAreBusy) {
   }
 }
 
-TEST(Loader, IsDestroyedAlthoughAWorkerIsStuck) {
+TEST(Loader, CanBeDestroyedWhileWorkersAreBlocked) {
   const auto dataset = std::make_shared<Troubled>();
   dataset->set_blocked(true);
   {
@@ -264,7 +264,7 @@ TEST(Loader, IsDestroyedAlthoughAWorkerIsStuck) {
   while (dataset.use_count() > 1) std::this_thread::yield();  // the workers that were left behind end by themselves
 }
 
-TEST(Loader, ANewEpochAbandonsTheOldOne) {
+TEST(Loader, NewEpochDropsBatchesOfOldEpoch) {
   const auto dataset = jpegs(100);
   Loader loader(dataset, small_options());
   Loader fresh(dataset, small_options());
@@ -276,7 +276,7 @@ TEST(Loader, ANewEpochAbandonsTheOldOne) {
   }
 }
 
-TEST(Loader, RefusesNonsense) {
+TEST(Loader, InvalidOptionsAreUsageError) {
   const auto expect_refused = [](auto change) {
     LoaderOptions options = small_options();
     change(options);

@@ -1,4 +1,4 @@
-// Files that cannot be decoded, or are converted: what the loader puts in their place, and what it reports.
+// Files that cannot be decoded or must be converted: how the loader replaces and reports them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,10 +22,10 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-// A folder with one of every odd kind between good files.
-class OddFiles : public ::testing::Test {
+// A folder with one file of each damaged or converted kind between good files.
+class DamagedFiles : public ::testing::Test {
  protected:
-  OddFiles() {
+  DamagedFiles() {
     const test::Rgb image = test::smooth_image(60, 44);
     const std::string good = test::encode(image);
     folder_.write("a/0_good.JPEG", good);
@@ -56,7 +56,7 @@ std::vector<std::int64_t> at(const std::vector<std::int64_t>& values, const std:
   return result;
 }
 
-TEST_F(OddFiles, AreReplacedByARandomReadableOneOfTheirClass) {
+TEST_F(DamagedFiles, AreReplacedByRandomReadableFileOfTheirClass) {
   std::optional<Epoch> first;
   for (const int workers : {1, 3}) {
     LoaderOptions options = small_options();
@@ -82,8 +82,8 @@ TEST_F(OddFiles, AreReplacedByARandomReadableOneOfTheirClass) {
   }
 }
 
-// The replacement is a function of (seed, epoch, index) alone, not of the order of samples or of other ranks.
-TEST_F(OddFiles, ReplacementDependsOnSeedEpochAndIndex) {
+// The replacement does not depend on the order of samples or on other ranks.
+TEST_F(DamagedFiles, ReplacementDependsOnSeedEpochAndIndex) {
   LoaderOptions options = small_options();
   Loader loader(dataset_, options);
   options.seed = 5;
@@ -101,8 +101,8 @@ TEST_F(OddFiles, ReplacementDependsOnSeedEpochAndIndex) {
   EXPECT_TRUE(seeds_differ);
 }
 
-// Next to each other in the dataset, as after a disk error: each is replaced by its own draw.
-TEST(Loader, LongRunOfDamagedImagesIsReplacedByDifferentImages) {
+// As after a disk error. Each damaged image is replaced by its own draw.
+TEST(Loader, AdjacentDamagedImagesAreReplacedByDifferentImages) {
   const test::TemporaryFolder folder;
   const std::string good = test::encode(test::smooth_image(20, 20));
   for (int i = 100; i < 160; ++i) folder.write("a/" + std::to_string(i) + ".JPEG", i < 140 ? "damaged" : good);
@@ -114,7 +114,7 @@ TEST(Loader, LongRunOfDamagedImagesIsReplacedByDifferentImages) {
   for (const auto& [index, count] : times) EXPECT_LT(count, 12) << "image " << index << "; 3 is the mean";
 }
 
-TEST_F(OddFiles, EpochFilesAreThoseOfTheDeliveredBatches) {
+TEST_F(DamagedFiles, EpochFilesCountDeliveredBatchesOnly) {
   LoaderOptions options = small_options();
   options.batch_size = 2;
   options.broken = BrokenSample::skip;
@@ -134,7 +134,7 @@ TEST_F(OddFiles, EpochFilesAreThoseOfTheDeliveredBatches) {
   EXPECT_TRUE(loader.epoch_files().broken.empty());
 }
 
-TEST_F(OddFiles, ReplacementsCountAsReadFiles) {
+TEST_F(DamagedFiles, ReplacementsCountAsReadFiles) {
   Loader loader(dataset_, small_options());
   run_epoch(loader, 0, {0, 4, 5});
   EXPECT_EQ(loader.epoch_files().read, 3);
@@ -143,7 +143,7 @@ TEST_F(OddFiles, ReplacementsCountAsReadFiles) {
   EXPECT_EQ(loader.epoch_files().broken.size(), 5U);
 }
 
-TEST_F(OddFiles, AreSkippedWhenEveryImageCountsOnce) {
+TEST_F(DamagedFiles, AreOmittedWithBrokenSampleSkip) {
   LoaderOptions options = small_options();
   options.transform.augment = Augment::eval;
   options.broken = BrokenSample::skip;
@@ -157,7 +157,7 @@ TEST_F(OddFiles, AreSkippedWhenEveryImageCountsOnce) {
       << "images move together with their labels";
 }
 
-TEST_F(OddFiles, BytesMoveTogetherWithTheirLabels) {
+TEST_F(DamagedFiles, BytesStayWithTheirLabelsAfterSkip) {
   LoaderOptions options = small_options();
   options.transform.augment = Augment::eval;
   options.transform.pixels = PixelType::u8;
@@ -169,7 +169,7 @@ TEST_F(OddFiles, BytesMoveTogetherWithTheirLabels) {
   EXPECT_TRUE(std::equal(alone.bytes.begin(), alone.bytes.end(), epoch.bytes.begin() + 2 * 768));
 }
 
-TEST(Loader, ClassWithoutAReadableImageIsAnErrorFromNextAndNotAHang) {
+TEST(Loader, ClassWithoutReadableImageIsErrorOfNext) {
   const test::TemporaryFolder folder;
   for (int i = 0; i < 5; ++i) folder.write("a/" + std::to_string(i) + ".JPEG", "nonsense");
   folder.write("b/good.JPEG", test::encode(test::smooth_image(20, 20)));

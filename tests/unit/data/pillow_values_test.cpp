@@ -1,4 +1,4 @@
-// Against values that Pillow and torchvision gave: record_pillow_values.py has written them, and describes the file.
+// Comparison with values of Pillow and torchvision. record_pillow_values.py wrote them, and describes the file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -56,7 +56,7 @@ std::vector<Record> records(const std::string& kind) {
   return all;
 }
 
-TEST(Png, PixelsEqualPillows) {
+TEST(Png, PixelsEqualThoseOfPillow) {
   const std::vector<Record> pngs = records("png");
   ASSERT_GT(pngs.size(), 80U);
   ImageDecoder decoder;
@@ -105,7 +105,7 @@ void expect_within_one_level(const Record& record, const std::string& file) {
   EXPECT_LE(worst_level(record, file, PixelType::f32), 1.001) << what;
 }
 
-TEST(Evaluation, ResizeAndCropEqualTorchvisionsWithinOneLevel) {
+TEST(Evaluation, ResizeAndCropEqualTorchvisionWithinOneLevel) {
   const std::vector<Record> resizes = records("resize");
   ASSERT_GT(resizes.size(), 15U);
   for (const Record& record : resizes) {
@@ -113,7 +113,7 @@ TEST(Evaluation, ResizeAndCropEqualTorchvisionsWithinOneLevel) {
   }
 }
 
-TEST(Evaluation, JpegsEqualTorchvisionsWithinOneLevel) {
+TEST(Evaluation, JpegsEqualTorchvisionWithinOneLevel) {
   const std::vector<Record> jpegs = records("jpeg");
   ASSERT_GE(jpegs.size(), 3U);
   for (const Record& record : jpegs) expect_within_one_level(record, record.file);

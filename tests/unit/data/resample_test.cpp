@@ -57,7 +57,7 @@ void expect_matches(const test::Rgb& image, Crop crop, Layout layout) {
   }
 }
 
-TEST(Resampler, MatchesTheDefinition) {
+TEST(Resampler, EqualsTriangleFilter) {
   const test::Rgb image = test::smooth_image(70, 53);
   const Crop shrink{{3, 60.0 / 16, 3, 63}, {5, 41.0 / 16, 5, 46}, false};
   const Crop enlarge{{10, 7.0 / 16, 10, 17}, {20, 9.0 / 16, 20, 29}, true};
@@ -70,13 +70,13 @@ TEST(Resampler, MatchesTheDefinition) {
   }
 }
 
-TEST(Resampler, OnePixelFillsTheImage) {
+TEST(Resampler, OnePixelFillsImage) {
   const test::Rgb dot{1, 1, {10, 200, 90}};
   expect_matches(dot, {{0, 1.0 / 16, 0, 1}, {0, 1.0 / 16, 0, 1}, false}, Layout::nhwc);
   expect_matches(dot, central_crop(1, 1, 16), Layout::nhwc);
 }
 
-TEST(AxisWeights, SumToOneForEveryGeometry) {
+TEST(AxisWeights, SumToOneForEverySize) {
   AxisWeights weights;
   for (const int extent : {1, 2, 3, 17, 224, 4000}) {
     for (const int count : {1, 7, 224}) {
@@ -95,10 +95,9 @@ TEST(AxisWeights, SumToOneForEveryGeometry) {
   }
 }
 
-// Decoding only the crop, reduced, against decoding everything at full size. At the crop's edge a reduced pixel mixes
-// in what lies up to seven pixels outside: there a few grey levels of difference are right. A shift by half a pixel
-// would show in the mean.
-TEST(SampleMaker, ShortcutsDoNotChangeThePicture) {
+// At the edge of the crop, a reduced pixel includes pixels up to seven pixels outside, so a few grey levels of
+// difference are right there. A shift by half a pixel would show in the mean.
+TEST(SampleMaker, ReducedDecodingOfCropEqualsFullDecoding) {
   const test::Rgb image = test::smooth_image(640, 480);
   for (const Augment augment : {Augment::train, Augment::eval}) {
     TransformOptions options;
@@ -122,7 +121,7 @@ TEST(SampleMaker, ShortcutsDoNotChangeThePicture) {
   }
 }
 
-TEST(SampleMaker, ImagesSmallerThanTheCropAreEnlarged) {
+TEST(SampleMaker, ImageSmallerThanCropIsEnlarged) {
   for (const auto& [width, height] : {std::pair{1, 1}, {3, 2}, {7, 40}, {40, 7}, {31, 31}}) {
     const test::OneImage tiny(test::encode(test::smooth_image(width, height)));
     for (const Augment augment : {Augment::train, Augment::eval}) {

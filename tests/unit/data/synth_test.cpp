@@ -31,7 +31,7 @@ std::map<std::string, std::string> contents(const fs::path& root) {
   return files;
 }
 
-TEST(Synth, WritesAnImageFolderOfTheSizesAsked) {
+TEST(Synth, WritesImageFolderOfRequestedSize) {
   const test::TemporaryFolder folder;
   std::int64_t last = 0;
   EXPECT_TRUE(write_synthetic_folder(folder.path() / "set", kSmall, [&](std::int64_t done, std::int64_t total) {
@@ -55,7 +55,7 @@ TEST(Synth, WritesAnImageFolderOfTheSizesAsked) {
   }
 }
 
-TEST(Synth, IsTheSameForAnyNumberOfThreadsAndAnotherForAnotherSeed) {
+TEST(Synth, DependsOnSeedAndNotOnThreadCount) {
   const test::TemporaryFolder folder;
   SynthOptions options = kSmall;
   write_synthetic_folder(folder.path() / "a", options);
@@ -67,7 +67,7 @@ TEST(Synth, IsTheSameForAnyNumberOfThreadsAndAnotherForAnotherSeed) {
   EXPECT_NE(contents(folder.path() / "a"), contents(folder.path() / "c"));
 }
 
-TEST(Synth, DoesNothingTheSecondTimeAndFinishesWhatWasInterrupted) {
+TEST(Synth, CompleteFolderIsKeptAndInterruptedFolderIsCompleted) {
   const test::TemporaryFolder folder;
   const fs::path root = folder.path() / "set";
   write_synthetic_folder(root, kSmall);
@@ -82,7 +82,7 @@ TEST(Synth, DoesNothingTheSecondTimeAndFinishesWhatWasInterrupted) {
   EXPECT_EQ(contents(root), before);
 }
 
-TEST(Synth, NeverMixesWithOtherFiles) {
+TEST(Synth, FolderWithOtherFilesOrOptionsIsUsageError) {
   const test::TemporaryFolder folder;
   folder.write("photos/holiday.jpg", "dear to somebody");
   EXPECT_THAT([&] { write_synthetic_folder(folder.path() / "photos", kSmall); },
@@ -94,7 +94,7 @@ TEST(Synth, NeverMixesWithOtherFiles) {
               ThrowsMessage<UsageError>(HasSubstr("other options")));
 }
 
-TEST(Synth, RefusesNonsense) {
+TEST(Synth, InvalidOptionsAreUsageError) {
   for (const SynthOptions& bad : {SynthOptions{.classes = 0}, SynthOptions{.classes = 10, .images = 9},
                                   SynthOptions{.val_images = -1}, SynthOptions{.image_size = 1}}) {
     EXPECT_THROW(write_synthetic_folder("/nowhere/set", bad), UsageError);
@@ -102,8 +102,8 @@ TEST(Synth, RefusesNonsense) {
   EXPECT_THROW(write_synthetic_folder("/proc/nowhere/set", kSmall), BackendError);
 }
 
-// Learnable in the plainest sense: the mean colour of an image finds the class's mean colour far above chance.
-TEST(Synth, ClassesCanBeToldApart) {
+// A network can learn the classes: the mean colour of an image predicts its class far above chance.
+TEST(Synth, MeanColourDistinguishesClasses) {
   constexpr int kClasses = 10;
   constexpr int kEach = 12;
   const auto mean_colour = [](std::int64_t label, std::uint64_t number) {
