@@ -10,7 +10,7 @@
 namespace kolo::runtime {
 namespace {
 
-// What each of three ranks is told; empty: they agree.
+// The error on each of three ranks; empty if they agree.
 std::vector<std::string> told(const std::function<Config(int rank)>& config_of) {
   auto bootstraps = cluster::make_inproc_bootstrap(3);
   std::vector<std::string> texts(3);
@@ -25,11 +25,11 @@ std::vector<std::string> told(const std::function<Config(int rank)>& config_of) 
   return texts;
 }
 
-TEST(AgreeOnSettings, AlikeOnesPass) {
+TEST(AgreeOnSettings, EqualSettingsAreAccepted) {
   EXPECT_THAT(told([](int) { return Config{}; }), testing::Each(testing::IsEmpty()));
 }
 
-TEST(AgreeOnSettings, WhatARankMayChooseForItselfIsNotCompared) {
+TEST(AgreeOnSettings, SettingsThatMayDifferAreNotCompared) {
   EXPECT_THAT(told([](int rank) {
                 Config config;
                 config.spin_iterations = rank;
@@ -41,7 +41,7 @@ TEST(AgreeOnSettings, WhatARankMayChooseForItselfIsNotCompared) {
               testing::Each(testing::IsEmpty()));
 }
 
-TEST(AgreeOnSettings, EveryRankIsToldWhoDiffersInWhat) {
+TEST(AgreeOnSettings, DifferenceIsMismatchErrorOnEveryRankWithRankAndValues) {
   EXPECT_THAT(
       told([](int rank) {
         Config config;
@@ -52,7 +52,7 @@ TEST(AgreeOnSettings, EveryRankIsToldWhoDiffersInWhat) {
                     "(mpirun -x KOLO_LAST_BUCKET_BYTES)"));
 }
 
-TEST(AgreeOnSettings, EachThatDecidesWhatRanksDoTogetherIsCompared) {
+TEST(AgreeOnSettings, EachSharedSettingIsCompared) {
   const auto differs = [](const char* name, const char* value) {
     return told([&](int rank) {
       return parse_config(rank == 1 ? std::map<std::string, std::string>{{name, value}}

@@ -20,18 +20,18 @@ std::vector<Network> choose(const std::vector<Network>& settings) {
   return chosen;
 }
 
-TEST(ChooseNetwork, AnOrderIsAnOrder) {
+TEST(ChooseNetwork, RequestedNetworkIsUsed) {
   EXPECT_THAT(choose({Network::mpi, Network::mpi}), testing::Each(Network::mpi));
   EXPECT_THAT(choose({Network::tcp, Network::tcp, Network::tcp}), testing::Each(Network::tcp));
 }
 
-TEST(ChooseNetwork, OtherwiseTheDevicesDecide) {
+TEST(ChooseNetwork, AutomaticIsMpiIfInfiniBandExistsAndOtherwiseTcp) {
   const std::filesystem::path devices = "/sys/class/infiniband";
   const bool some = std::filesystem::exists(devices) && !std::filesystem::is_empty(devices);
   EXPECT_THAT(choose({Network::automatic, Network::automatic}), testing::Each(some ? Network::mpi : Network::tcp));
 }
 
-TEST(ChooseNetwork, RanksThatWantDifferentOnesAreTold) {
+TEST(ChooseNetwork, DifferentRequestsAreUsageErrorOnEveryRank) {
   auto bootstraps = cluster::make_inproc_bootstrap(3);
   test::run_ranks(3, [&](int rank) {
     try {

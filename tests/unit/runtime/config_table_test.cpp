@@ -54,7 +54,7 @@ TEST(ConfigTable, EveryFieldIsSetByItsVariable) {
   EXPECT_EQ(parsed.config.log_level, LogLevel::debug);
 }
 
-TEST(ConfigTable, NothingSetIsTheDefaults) {
+TEST(ConfigTable, WithoutVariablesEveryFieldHasItsDefault) {
   const ParsedConfig parsed = parse_config({{"PATH", "/bin"},
                                             {"KOLO_TORCH_DIR", "/opt/torch"},
                                             {"KOLO_RUN_JOB", "j"},
@@ -64,7 +64,7 @@ TEST(ConfigTable, NothingSetIsTheDefaults) {
   for (const ConfigRow& row : config_rows()) EXPECT_EQ(row.print(parsed.config), row.print(Config{})) << row.name;
 }
 
-TEST(ConfigTable, WhatIsPrintedIsAllowed) {
+TEST(ConfigTable, PrintedDefaultsAreAccepted) {
   for (const ConfigVariable& variable : describe(Config{})) {
     EXPECT_NO_THROW((void)parse_config({{variable.name, variable.default_value}})) << variable.name;
     EXPECT_EQ(variable.value, variable.default_value);
@@ -72,11 +72,11 @@ TEST(ConfigTable, WhatIsPrintedIsAllowed) {
   }
 }
 
-TEST(ConfigTable, ABucketMayBeLeftToChoose) {
+TEST(ConfigTable, BucketBytesAutoIsZero) {
   EXPECT_EQ(parse_config({{"KOLO_BUCKET_BYTES", "auto"}}).config.bucket_bytes, 0U);
 }
 
-TEST(ConfigTable, FieldsSetInCodeAreHeldToTheSameRanges) {
+TEST(ConfigTable, FieldSetInCodeIsHeldToSameRange) {
   EXPECT_NO_THROW(check({}));
   const auto complaint = [](auto change) -> std::string {
     Config config;
@@ -96,7 +96,7 @@ TEST(ConfigTable, FieldsSetInCodeAreHeldToTheSameRanges) {
   EXPECT_THAT(complaint([](Config& c) { c.interface = "a b"; }), HasSubstr("KOLO_INTERFACE='a b'"));
 }
 
-TEST(ConfigTable, DescribeShowsTheEffectiveValue) {
+TEST(ConfigTable, DescribeShowsEffectiveValue) {
   Config config;
   config.timeout = std::chrono::milliseconds(1500);
   config.coordinator = CoordinatorMode::always;
@@ -106,7 +106,7 @@ TEST(ConfigTable, DescribeShowsTheEffectiveValue) {
   EXPECT_EQ(values["KOLO_COORDINATOR"], "always");
 }
 
-TEST(ConfigTable, ABadValueIsNamedWithWhatIsAllowed) {
+TEST(ConfigTable, InvalidValueIsUsageErrorThatNamesVariableValueAndRange) {
   const std::map<std::string, std::string> bad = {
       {"KOLO_BUCKET_BYTES", "16X"},     {"KOLO_LAST_BUCKET_BYTES", "0"},
       {"KOLO_TIMEOUT", "30"},           {"KOLO_STALL_WARNING", "-1s"},
@@ -135,7 +135,7 @@ TEST(ConfigTable, ABadValueIsNamedWithWhatIsAllowed) {
   }
 }
 
-TEST(ConfigTable, ATimeWithoutAUnitIsToldWhatItLacks) {
+TEST(ConfigTable, DurationWithoutUnitIsErrorThatSuggestsUnits) {
   const auto error_of = [](const char* name, const char* value) -> std::string {
     try {
       (void)parse_config({{name, value}});
@@ -149,12 +149,12 @@ TEST(ConfigTable, ATimeWithoutAUnitIsToldWhatItLacks) {
   EXPECT_THAT(error_of("KOLO_NCCL_MAX_CTAS", "65"), Not(HasSubstr("unit")));
 }
 
-TEST(ConfigTable, AnUnknownVariableIsAWarningWithTheNearestName) {
+TEST(ConfigTable, UnknownVariableIsWarningWithNearestName) {
   const ParsedConfig parsed = parse_config({{"KOLO_BUKET_BYTES", "1M"}});
   EXPECT_THAT(parsed.warnings, ElementsAre(AllOf(HasSubstr("KOLO_BUKET_BYTES"), HasSubstr("KOLO_BUCKET_BYTES"))));
 }
 
-TEST(ConfigTable, ANameThatIsNearToNoneIsNotTakenForOne) {
+TEST(ConfigTable, UnknownVariableUnlikeAnyOtherGetsNoSuggestion) {
   const ParsedConfig parsed = parse_config({{"KOLO_FOO", "1"}, {"KOLO_", "1"}, {"KOLO_GRADIENT_STYLE", "1"}});
   EXPECT_THAT(parsed.warnings, testing::Each(AllOf(HasSubstr("is unknown"), Not(HasSubstr("nearest")))));
   EXPECT_EQ(parsed.warnings.size(), 3U);

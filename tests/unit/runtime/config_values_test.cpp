@@ -7,7 +7,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-TEST(ConfigValues, Bytes) {
+TEST(ConfigValues, BytesAreParsedWithUnitsOrRefused) {
   EXPECT_EQ(parse_bytes("4096"), 4096u);
   EXPECT_EQ(parse_bytes("4096B"), 4096u);
   EXPECT_EQ(parse_bytes("60K"), 61440u);
@@ -29,7 +29,7 @@ TEST(ConfigValues, PrintedBytesAreReadBack) {
   EXPECT_EQ(print_bytes(std::size_t{16} << 20), "16M");
 }
 
-TEST(ConfigValues, Durations) {
+TEST(ConfigValues, DurationsAreParsedWithUnitsOrRefused) {
   EXPECT_EQ(parse_duration("500ms"), milliseconds(500));
   EXPECT_EQ(parse_duration("30s"), milliseconds(30000));
   EXPECT_EQ(parse_duration("10m"), milliseconds(600000));
@@ -43,7 +43,7 @@ TEST(ConfigValues, Durations) {
   }
 }
 
-TEST(ConfigValues, Integers) {
+TEST(ConfigValues, IntegersAreParsedOrRefused) {
   EXPECT_EQ(parse_integer("2000"), 2000);
   EXPECT_EQ(parse_integer("-3"), -3);
   for (const char* bad : {"", "x", "1x", "1.0", " 1", "99999999999999999999"}) {

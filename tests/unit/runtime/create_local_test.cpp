@@ -1,4 +1,4 @@
-// Context::create_local(): what each way to write its first argument selects.
+// Context::create_local(): the ranks and hosts that each form of its first argument selects.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace {
 
 using Contexts = std::vector<std::unique_ptr<Context>>;
 
-// The host of each rank, as the first rank of a host numbers them.
+// The host of each rank.
 std::vector<int> hosts_of(const Contexts& contexts) {
   std::vector<int> hosts;
   for (const auto& context : contexts) hosts.push_back(context->placement().cross_rank);
@@ -44,7 +44,7 @@ TEST(CreateLocal, ListInBracesWithConfigGivesTheHostOfEachRank) {
   EXPECT_EQ(hosts_of(Context::create_local({0}, {})), (std::vector<int>{0}));
 }
 
-TEST(CreateLocal, EmptyListIsAUsageError) {
+TEST(CreateLocal, EmptyListIsUsageError) {
   EXPECT_THROW(Context::create_local({}), UsageError);
   EXPECT_THROW(Context::create_local({}, Config{}), UsageError);
 }

@@ -10,7 +10,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-// Two ranks a host, a device each.
+// Two ranks on each host, each with its own device.
 std::vector<DeviceFacts> facts_of(int ranks, DeviceReduction reduction = DeviceReduction::automatic) {
   std::vector<DeviceFacts> all;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -34,7 +34,7 @@ std::string error_of(const std::vector<DeviceFacts>& ranks) {
   return "no error";
 }
 
-TEST(DeviceAgreement, TextsSurvive) {
+TEST(DeviceAgreement, DecodeReturnsEncodedFacts) {
   DeviceFacts facts = facts_of(4)[3];
   facts.trouble = "no\tdevice\nhere";
   facts.shares = true;
@@ -58,14 +58,14 @@ TEST(DeviceAgreement, TextsSurvive) {
   EXPECT_FALSE(decode(encode(facts_of(1)[0])).shares);
 }
 
-TEST(DeviceAgreement, OtherTextsAreRefused) {
+TEST(DeviceAgreement, MalformedTextIsRefusedByDecode) {
   EXPECT_THROW((void)decode(""), BackendError);
   EXPECT_THROW((void)decode(encode(facts_of(1)[0]) + "\t"), BackendError);
   EXPECT_THROW((void)decode("\thost\tdevice\talone\tmaybe\t\tname\t0\t0\t"), BackendError);
   EXPECT_THROW((void)decode("\thost\tdevice\talone\tauto\t\tname\tmuch\t0\t"), BackendError);
 }
 
-TEST(DeviceAgreement, EveryRankNeedsADevice) {
+TEST(DeviceAgreement, RanksWithoutDeviceAreNamedInUsageError) {
   auto ranks = facts_of(4, DeviceReduction::host);
   ranks[1].trouble = "no driver";
   ranks[3].trouble = "no such device";
@@ -73,7 +73,7 @@ TEST(DeviceAgreement, EveryRankNeedsADevice) {
               AllOf(HasSubstr("rank 1 (host0): no driver"), HasSubstr("rank 3 (host1): no such device")));
 }
 
-TEST(DeviceAgreement, OneDeviceForEachRankUnlessBothMayShareIt) {
+TEST(DeviceAgreement, TwoRanksOnOneDeviceAreUsageErrorUnlessBothAllowSharing) {
   for (const auto reduction : {DeviceReduction::automatic, DeviceReduction::host}) {
     auto ranks = facts_of(3, reduction);
     ranks[1].device = ranks[0].device;
@@ -86,14 +86,14 @@ TEST(DeviceAgreement, OneDeviceForEachRankUnlessBothMayShareIt) {
   }
 }
 
-TEST(DeviceAgreement, HostsOfOneNameHaveDevicesOfTheirOwn) {
+TEST(DeviceAgreement, HostsWithEqualNamesHaveDifferentDevices) {
   auto ranks = facts_of(4);
   for (auto& each : ranks) each.host = "node";
   EXPECT_NO_THROW((void)agree_on_devices(ranks));
 }
 
-// As containers of one machine are.
-TEST(DeviceAgreement, OneDeviceIsFoundWhateverItsHostIsCalled) {
+// Containers of one host have different names.
+TEST(DeviceAgreement, EqualUuidOnDifferentHostNamesIsOneDevice) {
   auto ranks = facts_of(4);
   for (auto& each : ranks) each.uuid = each.host + each.device;
   EXPECT_NO_THROW((void)agree_on_devices(ranks));
@@ -101,7 +101,7 @@ TEST(DeviceAgreement, OneDeviceIsFoundWhateverItsHostIsCalled) {
   EXPECT_THAT(error_of<UsageError>(ranks), HasSubstr("ranks 0 and 2 are both on device 0000:00:00.0 of host1"));
 }
 
-TEST(DeviceAgreement, NcclWhereAllHaveItAndTheHostsWhereTheyAreAskedFor) {
+TEST(DeviceAgreement, UsesNcclIfAllRanksHaveItUnlessHostIsRequested) {
   EXPECT_TRUE(agree_on_devices(facts_of(3)).by_nccl);
   EXPECT_TRUE(agree_on_devices(facts_of(3, DeviceReduction::nccl)).by_nccl);
   const auto by_hosts = agree_on_devices(facts_of(3, DeviceReduction::host));
@@ -109,7 +109,7 @@ TEST(DeviceAgreement, NcclWhereAllHaveItAndTheHostsWhereTheyAreAskedFor) {
   EXPECT_EQ(by_hosts.warning, "");
 }
 
-TEST(DeviceAgreement, WhatIsMissingIsToldByReason) {
+TEST(DeviceAgreement, RanksWithoutNcclAreNamedByReasonInWarningOrError) {
   auto ranks = facts_of(4);
   ranks[0].no_nccl = ranks[3].no_nccl = "not found";
   ranks[1].no_nccl = "too old";
@@ -122,7 +122,7 @@ TEST(DeviceAgreement, WhatIsMissingIsToldByReason) {
               AllOf(HasSubstr("KOLO_DEVICE_REDUCTION=nccl"), HasSubstr("rank 1 (host0): too old")));
 }
 
-TEST(DeviceAgreement, SettingsThatDifferAreAMismatch) {
+TEST(DeviceAgreement, DifferentReductionSettingsAreMismatchError) {
   auto ranks = facts_of(3);
   ranks[2].reduction = DeviceReduction::nccl;
   EXPECT_THAT(error_of<MismatchError>(ranks), AllOf(HasSubstr("KOLO_DEVICE_REDUCTION"), HasSubstr("auto on rank 0"),

@@ -19,7 +19,7 @@ DistributedSampler sampler(std::int64_t size, int rank, int ranks, Tail tail = T
   return DistributedSampler({.dataset_size = size, .rank = rank, .ranks = ranks, .seed = 7, .tail = tail});
 }
 
-// All ranks' samples of one epoch, interleaved as they were dealt.
+// The samples of all ranks in one epoch, interleaved in the order of the sampler.
 Samples interleaved(std::int64_t size, int ranks, Tail tail, std::uint64_t epoch = 0) {
   std::vector<Samples> parts;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -36,8 +36,8 @@ Samples interleaved(std::int64_t size, int ranks, Tail tail, std::uint64_t epoch
   return all;
 }
 
-// The numbers are the contract: an order that changes changes every training run.
-TEST(DistributedSampler, OrderIsFixedForever) {
+// The numbers are the contract: another order would change every training run.
+TEST(DistributedSampler, OrderEqualsRecordedNumbers) {
   EXPECT_THAT(DistributedSampler::order(10, 0, 0), ElementsAre(6, 3, 2, 9, 8, 1, 4, 7, 0, 5));
   EXPECT_THAT(DistributedSampler::order(10, 42, 3), ElementsAre(7, 0, 1, 6, 5, 3, 2, 9, 4, 8));
 }
@@ -57,7 +57,7 @@ TEST(DistributedSampler, OrderIsAPermutationThatDependsOnSeedAndEpoch) {
   EXPECT_EQ(seen.size(), 16U);
 }
 
-TEST(DistributedSampler, EveryPositionIsLikelyForEveryValue) {
+TEST(DistributedSampler, EveryValueIsEquallyLikelyAtEveryPosition) {
   int counts[6][6] = {};
   for (std::uint64_t epoch = 0; epoch < 6000; ++epoch) {
     const auto order = DistributedSampler::order(6, 1, epoch);
@@ -68,12 +68,12 @@ TEST(DistributedSampler, EveryPositionIsLikelyForEveryValue) {
   }
 }
 
-TEST(DistributedSampler, AnyNumberOfRanksDealsTheSameOrder) {
+TEST(DistributedSampler, OrderIsEqualForAnyNumberOfRanks) {
   const Samples order = DistributedSampler::order(60, 7, 2);
   for (const int ranks : {1, 2, 3, 4, 5}) EXPECT_EQ(interleaved(60, ranks, Tail::exact, 2), order);
 }
 
-TEST(DistributedSampler, TheTailIsPaddedDroppedOrExact) {
+TEST(DistributedSampler, TailIsPaddedDroppedOrExact) {
   const Samples order = DistributedSampler::order(10, 7, 0);
   Samples padded = order;
   padded.insert(padded.end(), order.begin(), order.begin() + 2);
@@ -86,7 +86,7 @@ TEST(DistributedSampler, TheTailIsPaddedDroppedOrExact) {
   EXPECT_TRUE(interleaved(0, 3, Tail::pad).empty());
 }
 
-TEST(DistributedSampler, GoesOnAtACursorWithAnotherNumberOfRanks) {
+TEST(DistributedSampler, ContinuesAtCursorWithOtherNumberOfRanks) {
   const Samples order = DistributedSampler::order(60, 7, 5);
   auto before = sampler(60, 0, 4);
   before.set_epoch(5);
@@ -97,8 +97,8 @@ TEST(DistributedSampler, GoesOnAtACursorWithAnotherNumberOfRanks) {
   EXPECT_THAT(after.next(2), ElementsAre(order[25], order[27]));
 }
 
-// Every cursor, old and new number of ranks: what was taken before and after is the order once, then the tail's rule.
-TEST(DistributedSampler, RestoreAtAnyCursorDealsEachRemainingSampleOnce) {
+// For every cursor and number of ranks, the samples are the rest of the order, with the tail padded, dropped or exact.
+TEST(DistributedSampler, RestoreAtAnyCursorYieldsEachRemainingSampleOnce) {
   constexpr std::int64_t kSize = 23;
   const Samples order = DistributedSampler::order(kSize, 7, 5);
   for (const int ranks : {1, 2, 3, 5, 8}) {
@@ -132,7 +132,7 @@ TEST(DistributedSampler, RestoreAtAnyCursorDealsEachRemainingSampleOnce) {
   }
 }
 
-TEST(DistributedSampler, CursorBeyondTheDatasetIsRefused) {
+TEST(DistributedSampler, CursorBeyondDatasetIsUsageError) {
   auto one = sampler(10, 0, 4);
   EXPECT_THROW(one.restore(0, 11), kolo::UsageError);
   EXPECT_THROW(one.restore(0, -1), kolo::UsageError);
@@ -144,13 +144,13 @@ TEST(DistributedSampler, CursorBeyondTheDatasetIsRefused) {
   EXPECT_EQ(one.next(100).size(), 3U) << "the next epoch begins at its beginning";
 }
 
-TEST(DistributedSampler, WithoutShuffleTheOrderIsTheDatasets) {
+TEST(DistributedSampler, WithoutShuffleOrderIsThatOfDataset) {
   DistributedSampler plain({.dataset_size = 5, .rank = 1, .ranks = 2, .shuffle = false, .tail = Tail::exact});
   plain.set_epoch(3);
   EXPECT_THAT(plain.next(9), ElementsAre(1, 3));
 }
 
-TEST(DistributedSampler, ImpossibleOptionsAreRefused) {
+TEST(DistributedSampler, InvalidOptionsAreUsageError) {
   EXPECT_THROW(sampler(5, 2, 2), kolo::UsageError);
   EXPECT_THROW(sampler(5, 0, 0), kolo::UsageError);
   EXPECT_THROW(sampler(-1, 0, 1), kolo::UsageError);

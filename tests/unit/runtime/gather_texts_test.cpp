@@ -10,7 +10,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// Every rank's result, where rank r gives `texts[r]`.
+// The result of every rank, where rank r contributes `texts[r]`.
 std::vector<std::vector<std::string>> gathered(const std::vector<std::string>& texts) {
   auto contexts = Context::create_local(std::vector<int>(texts.size(), 0));
   std::vector<std::vector<std::string>> results(texts.size());
@@ -21,7 +21,7 @@ std::vector<std::vector<std::string>> gathered(const std::vector<std::string>& t
   return results;
 }
 
-TEST(GatherTexts, RanksWithDifferentPurposesAreAMismatchOnAllRanks) {
+TEST(GatherTexts, DifferentPurposesAreMismatchErrorOnAllRanks) {
   auto contexts = Context::create_local(std::vector<int>(3, 0));
   test::run_ranks(3, [&](int rank) {
     Context& context = *contexts[static_cast<std::size_t>(rank)];
@@ -35,14 +35,14 @@ TEST(GatherTexts, RanksWithDifferentPurposesAreAMismatchOnAllRanks) {
   });
 }
 
-TEST(GatherTexts, EveryRankHasAllInRankOrder) {
+TEST(GatherTexts, EveryRankGetsAllTextsInRankOrder) {
   const std::vector<std::string> texts{"zero", "", std::string(100'000, 'x'), std::string("a\0b", 3)};
   for (const auto& result : gathered(texts)) EXPECT_EQ(result, texts);
 }
 
-TEST(GatherTexts, WhereNobodySaysAnything) { EXPECT_THAT(gathered({"", ""}).back(), ElementsAre("", "")); }
+TEST(GatherTexts, EmptyTextsOfAllRanksAreGathered) { EXPECT_THAT(gathered({"", ""}).back(), ElementsAre("", "")); }
 
-TEST(GatherTexts, OfOneRank) { EXPECT_THAT(gathered({"alone"}).front(), ElementsAre("alone")); }
+TEST(GatherTexts, OneRankGetsItsOwnText) { EXPECT_THAT(gathered({"alone"}).front(), ElementsAre("alone")); }
 
 }  // namespace
 }  // namespace kolo

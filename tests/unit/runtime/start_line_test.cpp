@@ -16,7 +16,7 @@ LinkBetween all(Link link) {
 
 const std::vector<std::string> kThree{"a", "b", "c"};
 
-TEST(LinksText, SaysWhatIsKnown) {
+TEST(LinksText, DescribesLinksThatAreEqualOrUnknown) {
   EXPECT_EQ(links_text({"a"}, all(Link::peer_access)), "");
   EXPECT_EQ(links_text(kThree, all(Link::none)), "no peer access between them");
   EXPECT_EQ(links_text(kThree, all(Link::peer_access)), "peer access between all");
@@ -27,7 +27,7 @@ TEST(LinksText, SaysWhatIsKnown) {
   EXPECT_THAT(links_text(kThree, unknown), HasSubstr("links unknown"));
 }
 
-TEST(LinksText, CountsPairsThatDiffer) {
+TEST(LinksText, CountsPairsOfEachKindIfTheyDiffer) {
   const auto mixed = [](const std::string& from, const std::string& to) {
     if (to == "d") return std::optional(Link::none);
     return std::optional(from == "a" && to == "b" ? Link::peer_access_with_atomics : Link::peer_access);
@@ -50,14 +50,14 @@ std::vector<DeviceFacts> ranks() {
   return all;
 }
 
-TEST(HostText, NamesDevicesOnceByKind) {
+TEST(HostText, CountsDevicesByKind) {
   EXPECT_EQ(host_text(ranks(), 0, all(Link::peer_access)),
             "ranks 0, 1, 2, 3 on one: 2 x Large, 79.6 GiB (0000:01:00.0, 0000:02:00.0), 1 x Small, 16.0 GiB "
             "(0000:03:00.0), peer access between all");
   EXPECT_EQ(host_text(ranks(), 1, all(Link::none)), "rank 4 on other: 1 x Large, 79.6 GiB (0000:02:00.0)");
 }
 
-TEST(StartLine, HasVersionsAndWhatReduces) {
+TEST(StartLine, ContainsLinksVersionsAndReduction) {
   const test::SimulatedDevice device({.devices = 3, .native_atomics = true});
   const cuda::Runtime runtime(device.api());
   const std::string line = start_line(ranks(), 0, runtime, "NCCL 2.28.9 from somewhere");
