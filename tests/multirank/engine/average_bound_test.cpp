@@ -1,4 +1,5 @@
-// Up to which values an average is right, and from which it overflows: as kolo/types.h documents for ReduceOp::average.
+// The largest value whose average is right, and the smallest that overflows, as kolo/types.h documents for
+// ReduceOp::average.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -110,28 +111,28 @@ std::vector<Bound> bounds_of_sums(double ranks) {
           {DType::f64, kLargestF64 / ranks, 0x1p1023 / (ranks / 2), kInfinity}};
 }
 
-TEST(AverageBound, SumOfAllRanksIsFiniteOnOneHost) {
+TEST(AverageBound, OverflowsIfSumOfRanksOverflowsOnOneHost) {
   expect_bounds({0, 0}, bounds_of_sums(2));
   expect_bounds({0, 0, 0, 0}, bounds_of_sums(4));
 }
 
-TEST(AverageBound, SumOfAllRanksIsFiniteOnTwoHosts) {
+TEST(AverageBound, OverflowsIfSumOfRanksOverflowsOnTwoHosts) {
   expect_bounds({0, 1}, bounds_of_sums(2));
   expect_bounds({0, 0, 1, 1}, bounds_of_sums(4));
 }
 
-TEST(AverageBound, SumOfThreeTimes1e38InF32IsInfinite) {
+TEST(AverageBound, AverageOf3e38InF32IsInfinite) {
   for (const Hosts& hosts : {Hosts{0, 0}, Hosts{0, 1}}) expect_average(hosts, DType::f32, 3e38F, kInfinity);
 }
 
 TEST(AverageBound, F16NeverOverflowsOnOneHost) { expect_bounds({0, 0, 0}, {{DType::f16, 65504, 0, 0}}); }
 
-TEST(AverageBound, SumOfF16IsFiniteOnSeveralHosts) {
+TEST(AverageBound, F16OverflowsIfSumOfRanksOverflowsOnSeveralHosts) {
   expect_bounds({0, 0, 1, 1}, {{DType::f16, 16376, 16384, kInfinity}});
   expect_bounds({0, 1, 2}, {{DType::f16, 21824, 32768, kInfinity}});
 }
 
-TEST(AverageBound, ScaledSumOfLargerValuesIsRight) {
+TEST(AverageBound, SumWithPrescaleDoesNotOverflow) {
   run_world(Hosts{0, 1}, quick(), [](Context& context) {
     const std::vector<float> input(3, 3e38F);
     std::vector<float> output(3);
@@ -171,7 +172,7 @@ TEST(AverageBound, ShortIntegersNeverOverflow) {
   }
 }
 
-TEST(AverageBound, SumOfI64WrapsBeyond64Bits) {
+TEST(AverageBound, I64WrapsIfSumExceeds64Bits) {
   constexpr std::int64_t kHalf = std::int64_t{1} << 62;
   for (const Hosts& hosts : {Hosts{0, 0}, Hosts{0, 1}}) {
     expect_integers(hosts, DType::i64, kHalf - 1, kHalf - 1);

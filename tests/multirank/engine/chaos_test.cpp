@@ -7,7 +7,7 @@ namespace {
 constexpr std::uint32_t kSeeds = fewer_sanitized(300U, 60U);
 
 // script/soak interleavings goes on from here.
-TEST(Chaos, EveryStepEndsAlikeOnAllRanks) {
+TEST(RandomPrograms, EveryStepHasSameOutcomeOnAllRanks) {
   for (std::uint32_t seed = 0; seed < kSeeds && !testing::Test::HasFailure(); ++seed) run_seed(seed);
 }
 

@@ -1,4 +1,4 @@
-// Collectives that the program calls directly, where a rank does not come to them: it has thrown, or left.
+// Collectives of the communicator that one rank does not call, because it has thrown or shut down its Context.
 #include <gmock/gmock.h>
 
 #include <mutex>
@@ -30,7 +30,7 @@ void named(Context& context, const std::string& name) {
   context.engine().submit(allreduce(name, input, nullptr)).wait();
 }
 
-// What `call` throws, as text with its type in front; empty: nothing.
+// The error that `call` throws, as text after its type; empty if it throws none.
 template <class Call>
 std::string error_of(Call call) {
   try {
@@ -47,7 +47,7 @@ std::string error_of(Call call) {
 
 [[noreturn]] void throw_it() { throw std::runtime_error("bad batch"); }
 
-// Worlds on one host, over the network, and both; with a coordinator, and without.
+// On one host, over the network, and both; with a coordinator, and without.
 class DirectCalls : public testing::TestWithParam<std::tuple<Hosts, CoordinatorMode>> {
  protected:
   [[nodiscard]] Hosts hosts() const { return std::get<0>(GetParam()); }
@@ -55,7 +55,7 @@ class DirectCalls : public testing::TestWithParam<std::tuple<Hosts, CoordinatorM
   void run(Body body) const {
     run_world(hosts(), quick(std::get<1>(GetParam())), std::move(body));
   }
-  // The one that does what the others do not.
+  // The rank that fails.
   [[nodiscard]] static bool is_odd(Context& context) { return context.rank() == context.size() - 1; }
 };
 INSTANTIATE_TEST_SUITE_P(Worlds, DirectCalls,
@@ -65,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(Worlds, DirectCalls,
 
 const auto kTold = AllOf(HasSubstr("failed: training code failed on rank"), HasSubstr("bad batch"));
 
-TEST_P(DirectCalls, AnExceptionReachesThoseWhoWaitAndEndsTheGroup) {
+TEST_P(DirectCalls, ExceptionReachesWaitingPeersAndEndsGroup) {
   run([](Context& context) {
     EXPECT_EQ(sum(context, 1.0F), static_cast<float>(context.size()));
     if (is_odd(context)) {
@@ -80,7 +80,7 @@ TEST_P(DirectCalls, AnExceptionReachesThoseWhoWaitAndEndsTheGroup) {
   });
 }
 
-TEST_P(DirectCalls, AnExceptionReachesThoseWhoComeLater) {
+TEST_P(DirectCalls, ExceptionReachesPeersThatCallLater) {
   run([](Context& context) {
     if (is_odd(context)) {
       EXPECT_THROW(context.run(throw_it), std::runtime_error);
@@ -91,12 +91,12 @@ TEST_P(DirectCalls, AnExceptionReachesThoseWhoComeLater) {
   });
 }
 
-// Not every error of kolo's types is one that all ranks have had.
+// The program throws an error of a type of kolo that other ranks have not thrown.
 template <class Error>
 void throw_own(Context& context) {
   EXPECT_THROW(context.run([] { throw Error({0}, "bad batch"); }), Error);
 }
-TEST_P(DirectCalls, AnErrorThatTheProgramMakesItselfReachesThem) {
+TEST_P(DirectCalls, KoloErrorThrownByProgramReachesPeers) {
   for (const auto& fail : {throw_own<PeerFailedError>, throw_own<TimeoutError>}) {
     run([fail](Context& context) {
       if (is_odd(context)) fail(context);
@@ -105,8 +105,8 @@ TEST_P(DirectCalls, AnErrorThatTheProgramMakesItselfReachesThem) {
   }
 }
 
-// The rank that fails is at its next collective at once, which is another one than that of the others.
-TEST_P(DirectCalls, WhoGoesOnAtOnceMeetsNobody) {
+// The failed rank calls its next collective at once, while the peers are still in the previous one.
+TEST_P(DirectCalls, NextCallOfFailedRankDoesNotMatchCallOfPeers) {
   for (int trial = 0; trial < 20; ++trial) {
     run([](Context& context) {
       if (is_odd(context)) {
@@ -117,7 +117,7 @@ TEST_P(DirectCalls, WhoGoesOnAtOnceMeetsNobody) {
   }
 }
 
-TEST_P(DirectCalls, ARankThatHasFailedTwiceIsNotWhereOneIsThatHasFailedOnce) {
+TEST_P(DirectCalls, RanksWithDifferentFailureCountsDoNotMatch) {
   run([](Context& context) {
     if (is_odd(context)) {
       EXPECT_THROW(context.run(throw_it), std::runtime_error);
@@ -129,7 +129,7 @@ TEST_P(DirectCalls, ARankThatHasFailedTwiceIsNotWhereOneIsThatHasFailedOnce) {
   });
 }
 
-TEST_P(DirectCalls, AnExceptionReachesThoseWhoAllocate) {
+TEST_P(DirectCalls, ExceptionReachesPeersInAllocate) {
   run([](Context& context) {
     const std::size_t bytes = 1 << 20;
     static_cast<void>(context.communicator().allocate({&bytes, 1}, 20s));
@@ -146,7 +146,7 @@ TEST_P(DirectCalls, AnExceptionReachesThoseWhoAllocate) {
   });
 }
 
-TEST_P(DirectCalls, AnExceptionBeforeTheFirstReducerReachesThoseWhoMakeIt) {
+TEST_P(DirectCalls, ExceptionReachesPeersInFirstMakeReducer) {
   run([](Context& context) {
     if (is_odd(context)) {
       std::this_thread::sleep_for(100ms);
@@ -157,7 +157,7 @@ TEST_P(DirectCalls, AnExceptionBeforeTheFirstReducerReachesThoseWhoMakeIt) {
   });
 }
 
-TEST_P(DirectCalls, AnExceptionBeforeTheFirstReducerReachesThoseWhoMakeItLater) {
+TEST_P(DirectCalls, ExceptionReachesPeersThatMakeFirstReducerLater) {
   run([](Context& context) {
     if (is_odd(context)) {
       EXPECT_THROW(context.run(throw_it), std::runtime_error);
@@ -169,8 +169,8 @@ TEST_P(DirectCalls, AnExceptionBeforeTheFirstReducerReachesThoseWhoMakeItLater) 
   });
 }
 
-// A rank that goes on at once does not meet others that are still in what it has left, and they do not meet it.
-TEST_P(DirectCalls, AfterAFailedRoundTheyWork) {
+// A rank that continues at once must not be matched with peers that are still in the failed round.
+TEST_P(DirectCalls, WorkAfterFailedRound) {
   run([](Context& context) {
     auto reducer = context.engine().make_reducer(table(), {});
     const std::vector<float> ones(1000, 1.0F);
@@ -189,7 +189,7 @@ TEST_P(DirectCalls, AfterAFailedRoundTheyWork) {
   });
 }
 
-TEST_P(DirectCalls, AfterAFailedOperationByNameTheyWork) {
+TEST_P(DirectCalls, WorkAfterFailedNamedOperation) {
   run([](Context& context) {
     for (int step = 0; step < 5; ++step) {
       if (is_odd(context)) {
@@ -203,8 +203,8 @@ TEST_P(DirectCalls, AfterAFailedOperationByNameTheyWork) {
   });
 }
 
-// As where all find that a file is missing: they fail at the same place, and can say so to each other.
-TEST_P(DirectCalls, WhereAllHaveFailedTheyWork) {
+// For example if all ranks find that a file is missing: they fail at the same place.
+TEST_P(DirectCalls, WorkAfterFailureOfAllRanks) {
   run([](Context& context) {
     for (int step = 0; step < 10; ++step) {
       // At the same time, in any order, and one after the other has heard of it.
@@ -215,7 +215,7 @@ TEST_P(DirectCalls, WhereAllHaveFailedTheyWork) {
   });
 }
 
-TEST_P(DirectCalls, WhereAllButOneHaveFailedThatOneIsTold) {
+TEST_P(DirectCalls, FailureOfAllOtherRanksReachesLastRank) {
   run([](Context& context) {
     for (int step = 0; step < 3; ++step) sum(context, 1.0F);
     if (is_odd(context)) {
@@ -227,7 +227,7 @@ TEST_P(DirectCalls, WhereAllButOneHaveFailedThatOneIsTold) {
   });
 }
 
-TEST_P(DirectCalls, WhoComesLateToAnOperationByNameIsToldThere) {
+TEST_P(DirectCalls, FailureReachesPeerLateForNamedOperation) {
   run([](Context& context) {
     if (is_odd(context)) {
       std::this_thread::sleep_for(5ms);
@@ -241,7 +241,7 @@ TEST_P(DirectCalls, WhoComesLateToAnOperationByNameIsToldThere) {
   });
 }
 
-TEST_P(DirectCalls, AFailureThatAnswersOnesOwnLeavesWhatIsAskedForAfterIt) {
+TEST_P(DirectCalls, SecondFailureOfSameStepDoesNotEndLaterOperations) {
   run([](Context& context) {
     for (int step = 0; step < 3; ++step) {
       if (is_odd(context)) std::this_thread::sleep_for(60ms);
@@ -252,7 +252,7 @@ TEST_P(DirectCalls, AFailureThatAnswersOnesOwnLeavesWhatIsAskedForAfterIt) {
   });
 }
 
-TEST_P(DirectCalls, AnExceptionReachesThoseWhoMakeAnotherReducer) {
+TEST_P(DirectCalls, ExceptionReachesPeersInSecondMakeReducer) {
   run([](Context& context) {
     auto reducer = context.engine().make_reducer(table(), {});
     reducer->finish();
@@ -265,7 +265,7 @@ TEST_P(DirectCalls, AnExceptionReachesThoseWhoMakeAnotherReducer) {
   });
 }
 
-TEST_P(DirectCalls, ADeadlineThatHasEndedTheGroupEndsThem) {
+TEST_P(DirectCalls, FailAtOnceAfterTimeoutHasEndedGroup) {
   auto config = quick(std::get<1>(GetParam()));
   config.timeout = 1s;
   run_world(hosts(), config, [](Context& context) {
@@ -282,7 +282,7 @@ TEST_P(DirectCalls, ADeadlineThatHasEndedTheGroupEndsThem) {
   });
 }
 
-TEST_P(DirectCalls, ARankThatLeavesEndsThoseItDoesNotComeTo) {
+TEST_P(DirectCalls, ShutdownOfOneRankIsPeerLostErrorOnPeers) {
   run([](Context& context) {
     for (int i = 0; i < 100; ++i) sum(context, 1.0F);
     if (is_odd(context)) return context.shutdown();
@@ -291,7 +291,7 @@ TEST_P(DirectCalls, ARankThatLeavesEndsThoseItDoesNotComeTo) {
   });
 }
 
-TEST_P(DirectCalls, ARankThatLeavesBecauseItHasFailedSaysWhy) {
+TEST_P(DirectCalls, ShutdownAfterFailureIsErrorThatNamesFailure) {
   run([](Context& context) {
     auto reducer = context.engine().make_reducer(table(), {});
     const auto train = [&] {
@@ -306,8 +306,8 @@ TEST_P(DirectCalls, ARankThatLeavesBecauseItHasFailedSaysWhy) {
   });
 }
 
-// Programs of direct calls and rounds, in which a rank throws somewhere and all go on as long as they can: what
-// completes is right, and either all go on or all end.
+// Programs of direct calls and rounds in which a rank throws somewhere and all ranks continue as long as possible. What
+// completes has the right value, and the group ends on all ranks or on none.
 class RandomProgram {
  public:
   RandomProgram(Context& context, unsigned seed) : context_(context), random_(seed) {}
@@ -341,8 +341,8 @@ class RandomProgram {
 
  private:
   int below(int end) { return static_cast<int>(random_() % static_cast<unsigned>(end)); }
-  // Ranks are at the same place when they have ended as many rounds: one that throws behind the last of a step gives up
-  // the next step too, on all ranks.
+  // Ranks that have ended the same number of rounds are at the same place. If a rank throws after the last round of a
+  // step, the next step fails too, on all ranks.
   void meet(std::uint64_t place) {
     std::this_thread::sleep_for(std::chrono::microseconds(delays_() % 300));
     const auto value = static_cast<float>(place);
@@ -355,15 +355,15 @@ class RandomProgram {
   std::vector<float> ones_ = std::vector<float>(1000, 1.0F);
 };
 
-TEST_P(DirectCalls, WhateverCompletesIsRight) {
+TEST_P(DirectCalls, RandomProgramsWithFailuresCompleteWithRightValues) {
   for (unsigned seed = 0; seed < 8; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     run([&](Context& context) { RandomProgram(context, seed).run(); });
   }
 }
 
-// What is given up before it has begun is another call than that of the others from then on.
-TEST(Deadline, InTheFirstCallEndsTheGroupAndNoLaterCallMeetsAnEarlierOne) {
+// After a collective that a rank gave up before it began, the numbers of its calls differ from those of its peers.
+TEST(CollectiveTimeout, EndsGroupAndLaterCallsDoNotMatchEarlierOnes) {
   for (const auto& hosts : {one_host(2), one_host(3), Hosts{0, 1}, Hosts{0, 0, 1, 1}, Hosts{0, 1, 1, 0}}) {
     run_world(hosts, quick(), [](Context& context) {
       const bool late = context.rank() == 1;
@@ -386,7 +386,7 @@ TEST(Deadline, InTheFirstCallEndsTheGroupAndNoLaterCallMeetsAnEarlierOne) {
   }
 }
 
-TEST(StallOfADirectCall, IsToldOnceWithTheRankThatIsLate) {
+TEST(StallReport, OfDirectCallIsLoggedOnceWithLateRank) {
   std::mutex lock;
   std::vector<std::string> lines;
   auto config = quick();

@@ -1,5 +1,5 @@
-// Failures in two steps running, and of several ranks in one: the program of every rank is told of each of them once,
-// and what completes is of one step.
+// Failures in two consecutive steps, and of several ranks in one step: every rank gets each of them once, and no
+// operation mixes values of two steps.
 #include <gmock/gmock.h>
 
 #include <array>
@@ -21,7 +21,7 @@ float sum(std::size_t step, Rank ranks) {
   return all;
 }
 
-// A metric and a round in each step, of values by which it is seen when steps are mixed.
+// A metric and a round in each step, with values that show whether steps were mixed.
 class Program {
  public:
   explicit Program(Context& context, bool with_rounds) : context_(context) {
@@ -66,15 +66,14 @@ struct Setting {
   CoordinatorMode coordinator;
 };
 
-class FailingAgain : public testing::TestWithParam<Setting> {};
-INSTANTIATE_TEST_SUITE_P(Programs, FailingAgain,
+class RepeatedFailure : public testing::TestWithParam<Setting> {};
+INSTANTIATE_TEST_SUITE_P(Programs, RepeatedFailure,
                          testing::Values(Setting{true, CoordinatorMode::automatic},
                                          Setting{true, CoordinatorMode::always}, Setting{true, CoordinatorMode::never},
                                          Setting{false, CoordinatorMode::automatic},
                                          Setting{false, CoordinatorMode::always}));
 
-// A rank that has gone on from its own failure is not where another one is that fails a step later.
-TEST_P(FailingAgain, OfAnotherRankEndsTheNextStepOnAllRanks) {
+TEST_P(RepeatedFailure, OfOtherRankInNextStepReachesAllRanks) {
   for (Rank trial = 0; trial < kTrials; ++trial) {
     SCOPED_TRACE("trial " + std::to_string(trial));
     const Hosts hosts = trial % 2 == 0 ? one_host(4) : Hosts{0, 1, 0, 1};
@@ -90,8 +89,8 @@ TEST_P(FailingAgain, OfAnotherRankEndsTheNextStepOnAllRanks) {
   }
 }
 
-// All but two find at once that a file is missing: those two are told once.
-TEST_P(FailingAgain, OfSeveralRanksAtOnePlaceIsToldOnce) {
+// Three of five ranks fail at once, as if a file were missing; the other two get one error.
+TEST_P(RepeatedFailure, OfSeveralRanksInOneStepIsReportedOnce) {
   for (Rank trial = 0; trial < kTrials; ++trial) {
     SCOPED_TRACE("trial " + std::to_string(trial));
     const Hosts hosts = trial % 2 == 0 ? one_host(5) : Hosts{0, 1, 0, 1, 2};

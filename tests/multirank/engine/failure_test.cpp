@@ -1,4 +1,4 @@
-// What live ranks see when another one throws, leaves, stays away or is late.
+// The errors of the other ranks if one rank throws, shuts down its Context, does not submit or is late.
 #include <gmock/gmock.h>
 
 #include <barrier>
@@ -14,12 +14,12 @@ std::vector<GradientInfo> table() {
 }
 
 // In the first round (negotiated) and in a later one (frozen), before and after the first gradient.
-class Throwing : public testing::TestWithParam<std::tuple<Hosts, int, int>> {};
-INSTANTIATE_TEST_SUITE_P(When, Throwing,
+class RankFailure : public testing::TestWithParam<std::tuple<Hosts, int, int>> {};
+INSTANTIATE_TEST_SUITE_P(When, RankFailure,
                          testing::Combine(testing::Values(one_host(2), one_host(3), one_host(5), Hosts{0, 1, 0, 1}),
                                           testing::Values(0, 1, 4), testing::Values(0, 2)));
 
-TEST_P(Throwing, ReachesEveryRankWithItsTextAndTheNextRoundWorks) {
+TEST_P(RankFailure, ReachesEveryRankWithItsTextAndNextRoundWorks) {
   const auto [hosts, bad_step, gradients_before] = GetParam();
   run_world(hosts, quick(), [&, bad_step = bad_step, gradients_before = gradients_before](Context& context) {
     auto reducer = context.engine().make_reducer(table(), {});
@@ -53,9 +53,9 @@ TEST_P(Throwing, ReachesEveryRankWithItsTextAndTheNextRoundWorks) {
   });
 }
 
-// The reducer lives in the code that throws, as an optimizer in a training function does: unwinding takes it away
-// before Context::run hears of the exception.
-TEST(Failing, ReachesThePeersThoughTheReducerIsGone) {
+// The reducer lives in the code that throws, like an optimizer in a training function: unwinding destroys it before
+// Context::run catches the exception.
+TEST(RankFailure, ReachesPeersAfterReducerIsDestroyed) {
   for (const int bad_step : {0, 1, 3}) {
     run_world(3, quick(), [&](Context& context) {
       const auto train = [&](int throws_at) {
@@ -84,7 +84,7 @@ TEST(Failing, ReachesThePeersThoughTheReducerIsGone) {
   }
 }
 
-TEST(Failing, WithWhatIsNoExceptionIsToldToo) {
+TEST(RankFailure, WithOtherTypeThanExceptionReachesPeers) {
   run_world(2, quick(), [](Context& context) {
     const std::vector<float> input(4, 1.0F);
     const auto wait = [&] { context.engine().submit(allreduce("metric", input, nullptr)).wait(); };
@@ -101,7 +101,7 @@ TEST(Failing, WithWhatIsNoExceptionIsToldToo) {
   });
 }
 
-TEST(Failing, ReachesThoseWhoWaitForANamedOperation) {
+TEST(RankFailure, ReachesPeersThatWaitForNamedOperation) {
   std::barrier<> submitted(3);
   run_world(3, quick(), [&](Context& context) {
     const std::vector<float> input(8, 1.0F);
@@ -118,9 +118,9 @@ TEST(Failing, ReachesThoseWhoWaitForANamedOperation) {
   });
 }
 
-// Between two rounds: those who are told by an operation end the next round with the one that failed. Also where the
-// program throws a copy of what it was told.
-TEST(Failing, BetweenRoundsIsToldOnce) {
+// The peers get the failure from an operation, and end the next round together with the failed rank. Also if the
+// program throws a copy of the error.
+TEST(RankFailure, BetweenRoundsIsReportedOnce) {
   for (const bool copied : {false, true}) {
     run_world(3, quick(), [&](Context& context) {
       auto reducer = context.engine().make_reducer(table(), {});
@@ -152,8 +152,8 @@ TEST(Failing, BetweenRoundsIsToldOnce) {
   }
 }
 
-// The rank that failed does not wait for them, and they hear why all the same.
-TEST(Throwing, ReachesPeersThatAreLongInComingToTheirNextRound) {
+// The failed rank does not wait for its peers. Their TimeoutError names the failure anyway.
+TEST(RankFailure, IsNamedInTimeoutErrorOfLatePeer) {
   auto config = quick();
   config.timeout = std::chrono::milliseconds(2000);
   run_world(2, config, [](Context& context) {
@@ -179,7 +179,7 @@ TEST(Throwing, ReachesPeersThatAreLongInComingToTheirNextRound) {
   });
 }
 
-TEST(Leaving, FailsWhatWaitsForTheRankThatLeft) {
+TEST(Shutdown, FailsPendingOperationsOfPeers) {
   for (const int leaver : {0, 1, 3}) {
     auto contexts = Context::create_local(4, quick());
     run_ranks(4, [&](int rank) {
@@ -201,7 +201,7 @@ TEST(Leaving, FailsWhatWaitsForTheRankThatLeft) {
   }
 }
 
-TEST(Leaving, ARoundThatTheLeaverFinishedCompletes) {
+TEST(Shutdown, RoundThatRankHasFinishedCompletesOnPeers) {
   for (int repeat = 0; repeat < 20; ++repeat) {
     auto contexts = Context::create_local(3, quick());
     run_ranks(3, [&](int rank) {
@@ -226,7 +226,7 @@ TEST(Leaving, ARoundThatTheLeaverFinishedCompletes) {
   }
 }
 
-TEST(Shutdown, WithWorkInFlightNeitherHangsNorCrashes) {
+TEST(Shutdown, EndsWorkInFlightWithError) {
   for (int repeat = 0; repeat < 20; ++repeat) {
     std::vector<std::optional<Work>> orphans(2);
     const std::vector<float> input(50000, 1.0F);
@@ -252,13 +252,13 @@ TEST(Shutdown, WithWorkInFlightNeitherHangsNorCrashes) {
   }
 }
 
-// On every rank that waits, wherever in the tree the missing one is; and the name works again.
-class Deadlines : public testing::TestWithParam<std::tuple<int, Rank>> {};
-INSTANTIATE_TEST_SUITE_P(Missing, Deadlines,
+// On every rank that waits, for any place of the missing rank in the tree.
+class OperationTimeout : public testing::TestWithParam<std::tuple<int, Rank>> {};
+INSTANTIATE_TEST_SUITE_P(Missing, OperationTimeout,
                          testing::Values(std::tuple(2, 1), std::tuple(3, 2), std::tuple(4, 1), std::tuple(4, 3),
                                          std::tuple(7, 4)));
 
-// What was said about one absent rank: in the errors of all others, and in the warnings before.
+// The reports about one absent rank: in the errors of the others, and in the warnings before.
 struct Said {
   std::vector<std::vector<Rank>> missing;
   std::vector<std::string> warnings;
@@ -299,8 +299,8 @@ Said wait_for_the_absent(int ranks, Rank absent, std::chrono::milliseconds timeo
   return said;
 }
 
-// On a machine that is busy enough others are late too, or their answers are, and named rightly; so with more time.
-TEST_P(Deadlines, NameTheTensorAndTheMissingRankAndFreeTheName) {
+// On a busy machine other ranks may be late too, and are then named rightly. The test therefore repeats with more time.
+TEST_P(OperationTimeout, NamesTensorAndMissingRankAndFreesName) {
   const auto [ranks, absent] = GetParam();
   const auto exact = testing::Each(testing::ElementsAre(absent));
   const auto named = testing::Contains(
@@ -314,7 +314,7 @@ TEST_P(Deadlines, NameTheTensorAndTheMissingRankAndFreeTheName) {
   EXPECT_THAT(said.warnings, named);
 }
 
-TEST(DeadlinesOnce, WithoutTheRootsAnswerTheGroupEnds) {
+TEST(OperationTimeout, EndsGroupIfRootDoesNotAnswer) {
   auto config = quick(CoordinatorMode::never);  // so that an idle root does not listen
   config.timeout = std::chrono::milliseconds(300);
   std::barrier<> given_up(3);
@@ -330,7 +330,7 @@ TEST(DeadlinesOnce, WithoutTheRootsAnswerTheGroupEnds) {
   });
 }
 
-TEST(DeadlinesOnce, ARoundThatARankDoesNotEnter) {
+TEST(OperationTimeout, OfRoundThatOneRankDoesNotEnterIsError) {
   auto config = quick();
   config.timeout = std::chrono::milliseconds(2000);
   run_world(2, config, [](Context& context) {

@@ -55,7 +55,7 @@ struct Case {
   Hosts hosts;
   CoordinatorMode mode;
 };
-class Rounds : public testing::TestWithParam<Case> {
+class GradientRound : public testing::TestWithParam<Case> {
  protected:
   static Config config() {
     auto config = quick(GetParam().mode);
@@ -65,19 +65,19 @@ class Rounds : public testing::TestWithParam<Case> {
   }
 };
 INSTANTIATE_TEST_SUITE_P(
-    Modes, Rounds,
+    Modes, GradientRound,
     testing::Values(Case{one_host(1), CoordinatorMode::automatic}, Case{one_host(2), CoordinatorMode::automatic},
                     Case{one_host(2), CoordinatorMode::always}, Case{one_host(2), CoordinatorMode::never},
                     Case{one_host(3), CoordinatorMode::automatic}, Case{one_host(4), CoordinatorMode::always},
                     Case{one_host(8), CoordinatorMode::never}));
-INSTANTIATE_TEST_SUITE_P(Hosts, Rounds,
+INSTANTIATE_TEST_SUITE_P(Hosts, GradientRound,
                          testing::Values(Case{{0, 1, 2}, CoordinatorMode::automatic},
                                          Case{{0, 0, 1, 1}, CoordinatorMode::automatic},
                                          Case{{0, 1, 0, 1}, CoordinatorMode::never},
                                          Case{{0, 0, 0, 1}, CoordinatorMode::always},
                                          Case{{0, 1, 1, 2}, CoordinatorMode::automatic}));
 
-TEST_P(Rounds, AverageAndSendNoControlMessageOnceFrozen) {
+TEST_P(GradientRound, AveragesWithoutControlMessagesAfterFirstRounds) {
   run_world(GetParam().hosts, config(), [](Context& context) {
     auto reducer = context.engine().make_reducer(table(kCounts), {});
     std::uint64_t messages = 0;
@@ -96,7 +96,7 @@ TEST_P(Rounds, AverageAndSendNoControlMessageOnceFrozen) {
   });
 }
 
-TEST_P(Rounds, AnotherOrderOnEveryRankInEveryStep) {
+TEST_P(GradientRound, OrderOfContributionsMayDifferOnEveryRankAndStep) {
   run_world(GetParam().hosts, config(), [](Context& context) {
     auto reducer = context.engine().make_reducer(table(kCounts), {});
     for (int step = 0; step < 20; ++step) {
@@ -111,7 +111,7 @@ TEST_P(Rounds, AnotherOrderOnEveryRankInEveryStep) {
   });
 }
 
-TEST_P(Rounds, MissingGradientsCountAsZeros) {
+TEST_P(GradientRound, MissingGradientsCountAsZeros) {
   run_world(GetParam().hosts, config(), [](Context& context) {
     auto reducer = context.engine().make_reducer(table(kCounts), {});
     for (int step = 0; step < 6; ++step) {
@@ -131,7 +131,7 @@ TEST_P(Rounds, MissingGradientsCountAsZeros) {
   });
 }
 
-TEST(RoundsOnce, ContributingTwiceIsAUsageErrorThatNamesTheTensor) {
+TEST(GradientReducer, ContributingTwiceIsUsageErrorThatNamesTensor) {
   run_world(1, quick(), [](Context& context) {
     auto reducer = context.engine().make_reducer(table(kCounts), {});
     const auto gradients = make_gradients(0, 0);
@@ -147,7 +147,7 @@ TEST(RoundsOnce, ContributingTwiceIsAUsageErrorThatNamesTheTensor) {
   });
 }
 
-TEST(RoundsOnce, RefusedTableIsAUsageErrorOnEveryRank) {
+TEST(GradientReducer, InvalidTableOfOneRankIsUsageErrorOnEveryRank) {
   const std::vector<std::pair<std::string, void (*)(std::vector<GradientInfo>&, ReducerOptions&)>> cases = {
       {"gradient 'p2': strides [2] of sizes [64] leave gaps", [](auto& rows, auto&) { rows[2].strides = {2}; }},
       {"gradient 'p2': strides [0] of sizes [64]", [](auto& rows, auto&) { rows[2].strides = {0}; }},
@@ -187,7 +187,7 @@ TEST(RoundsOnce, RefusedTableIsAUsageErrorOnEveryRank) {
   }
 }
 
-TEST(RoundsOnce, ChangedTableWithGapsIsAUsageError) {
+TEST(GradientReducer, ChangedTableWithGapsIsUsageError) {
   run_world(1, quick(), [](Context& context) {
     auto reducer = context.engine().make_reducer(table(kCounts), {});
     auto rows = table(kCounts);
@@ -196,7 +196,7 @@ TEST(RoundsOnce, ChangedTableWithGapsIsAUsageError) {
   });
 }
 
-TEST(RoundsOnce, DifferingTablesAreFoundWhenTheReducerIsMade) {
+TEST(GradientReducer, DifferentTablesAreMismatchErrorOfMakeReducer) {
   run_world(3, quick(), [](Context& context) {
     auto rows = table(kCounts);
     if (context.rank() == 1) {
@@ -215,12 +215,10 @@ TEST(RoundsOnce, DifferingTablesAreFoundWhenTheReducerIsMade) {
   });
 }
 
-class Changing : public testing::TestWithParam<Hosts> {};
-INSTANTIATE_TEST_SUITE_P(Hosts, Changing, testing::Values(one_host(3), Hosts{0, 1, 0}, Hosts{0, 0, 1, 1}));
+class ReducerAgreement : public testing::TestWithParam<Hosts> {};
+INSTANTIATE_TEST_SUITE_P(Hosts, ReducerAgreement, testing::Values(one_host(3), Hosts{0, 1, 0}, Hosts{0, 0, 1, 1}));
 
-// All ranks change their table in the same round: a new plan. Then one rank alone does: an error on all, and the next
-// round works.
-TEST_P(Changing, TablesAreNegotiatedAgain) {
+TEST_P(ReducerAgreement, TableChangedOnAllRanksIsNegotiatedAndOnOneRankIsMismatchError) {
   run_world(GetParam(), quick(), [](Context& context) {
     auto reducer = context.engine().make_reducer(table({10, 20}), {});
     const std::vector<float> ones(100, 1.0F);
@@ -250,7 +248,7 @@ TEST_P(Changing, TablesAreNegotiatedAgain) {
   });
 }
 
-TEST_P(Changing, StepFingerprintsThatDifferAreAMismatchOnAllRanksAndOtherwiseCostNoMessage) {
+TEST_P(ReducerAgreement, DifferentStepFingerprintsAreMismatchErrorAndEqualOnesSendNoMessage) {
   run_world(GetParam(), quick(), [](Context& context) {
     auto reducer = context.engine().make_reducer(table({10, 20}), ReducerOptions{.bucket_bytes = 64});
     const std::vector<float> ones(20, 1.0F);
@@ -283,7 +281,7 @@ TEST_P(Changing, StepFingerprintsThatDifferAreAMismatchOnAllRanksAndOtherwiseCos
   });
 }
 
-TEST(RoundsOnce, TwoReducersAlternate) {
+TEST(GradientReducer, TwoReducersReduceAlternately) {
   run_world(2, quick(), [](Context& context) {
     auto generator = context.engine().make_reducer(table({10, 200}), {});
     auto critic = context.engine().make_reducer(table({3000}), ReducerOptions{.op = ReduceOp::sum, .settings = {}});
@@ -300,8 +298,8 @@ TEST(RoundsOnce, TwoReducersAlternate) {
   });
 }
 
-// All change their table before a step in which one of them fails: it has not said so yet, and is no mismatch.
-TEST(RoundsOnce, AFailureIsNoMismatchWithWhatTheOthersHaveChanged) {
+// All ranks change their table before a step in which one rank fails. The failed rank has not announced its change yet.
+TEST(GradientReducer, FailureIsNotReportedAsMismatchOfChangedTable) {
   run_world(3, quick(), [&](Context& context) {
     const auto reducer = context.engine().make_reducer(table({100, 50}), {});
     const std::vector<float> ones(200, 1.0F);
@@ -323,9 +321,9 @@ TEST(RoundsOnce, AFailureIsNoMismatchWithWhatTheOthersHaveChanged) {
   });
 }
 
-// A step that has two rounds on one rank: its second one is not taken for the others' next step. Before there is a
-// plan, with one, and on all ranks.
-TEST(RoundsOnce, OfAStepAreAsManyOnAllRanks) {
+// The second round of one rank must not be matched with the next step of the others. Without a plan, with a plan, and
+// on all ranks.
+TEST(GradientReducer, SecondRoundOfStepOnOneRankOnlyIsMismatchError) {
   run_world(2, quick(), [&](Context& context) {
     const auto reducer = context.engine().make_reducer(table({100, 50}), {});
     const std::vector<float> ones(100, 1.0F);
@@ -348,8 +346,8 @@ TEST(RoundsOnce, OfAStepAreAsManyOnAllRanks) {
   });
 }
 
-// A bucket that leaves during backward on one rank leaves at the end on another: the plan stands all the same.
-TEST(RoundsOnce, AsManyRoundsOnAllRanksAreNoDifferenceWheneverBucketsLeave) {
+// A bucket leaves during backward on one rank, and at the end of the round on the other.
+TEST(GradientReducer, PlanIsKeptIfBucketsLeaveAtDifferentTimes) {
   run_world(2, quick(), [&](Context& context) {
     const auto reducer = context.engine().make_reducer(
         table({100, 50}), ReducerOptions{.op = ReduceOp::sum, .bucket_bytes = 256, .settings = {}});

@@ -1,4 +1,4 @@
-// What a rank does that waits for nothing.
+// The CPU time of a rank without an operation in flight.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -9,7 +9,7 @@
 namespace kolo::test {
 namespace {
 
-// Once all coordinators have parked, which takes them a moment.
+// Waits until all coordinators sleep.
 std::uint64_t wakeups_at_rest(const Context& context) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   std::uint64_t before = 0;
@@ -22,7 +22,7 @@ std::uint64_t wakeups_at_rest(const Context& context) {
   return now;
 }
 
-TEST(Idle, NothingSpinsOrPolls) {
+TEST(IdleEngine, NeitherSpinsNorPolls) {
   constexpr int kRanks = 4;
   auto contexts = Context::create_local(kRanks, quick(CoordinatorMode::always));
   run_ranks(kRanks, [&](int rank) {

@@ -1,5 +1,5 @@
-// Gradients that are contributed where they lie: rounds of ranks that are threads, each with its own idea of which
-// gradients lie in shared memory.
+// Gradients that are reduced in place, on ranks that are threads. Each rank chooses which of its gradients lie in
+// shared memory.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -85,13 +85,13 @@ Config config(CoordinatorMode mode = CoordinatorMode::automatic) {
   return config;
 }
 
-class InPlace : public testing::TestWithParam<std::tuple<int, CoordinatorMode>> {};
-INSTANTIATE_TEST_SUITE_P(Modes, InPlace,
+class InPlaceGradients : public testing::TestWithParam<std::tuple<int, CoordinatorMode>> {};
+INSTANTIATE_TEST_SUITE_P(Modes, InPlaceGradients,
                          testing::Combine(testing::Values(2, 3, 4),
                                           testing::Values(CoordinatorMode::automatic, CoordinatorMode::always,
                                                           CoordinatorMode::never)));
 
-TEST_P(InPlace, AnyMixOnAnyRankInAnyStep) {
+TEST_P(InPlaceGradients, AreReducedWithoutCopyBesidePackedGradients) {
   const auto [ranks, mode] = GetParam();
   run_world(ranks, config(mode), [](Context& context) {
     auto reducer = context.engine().make_reducer(table(), in_place(ReduceOp::sum));
@@ -117,7 +117,7 @@ TEST_P(InPlace, AnyMixOnAnyRankInAnyStep) {
   });
 }
 
-TEST(InPlaceOnce, ABlockGivenBackInItsRoundIsNotTakenAgainBeforeTheEnd) {
+TEST(InPlaceGradients, BlockReturnedDuringRoundIsNotReusedBeforeItsEnd) {
   run_world(2, config(), [](Context& context) {
     auto reducer = context.engine().make_reducer(table(), in_place());
     reducer->finish();
@@ -134,8 +134,8 @@ TEST(InPlaceOnce, ABlockGivenBackInItsRoundIsNotTakenAgainBeforeTheEnd) {
   });
 }
 
-// What lies in a block but is no whole one, or is contributed by its read-only form, is copied and left alone.
-TEST(InPlaceOnce, OnlyWholeBlocksStayWhereTheyAre) {
+// The contributed memory stays unchanged.
+TEST(InPlaceGradients, PartOfBlockAndReadOnlyContributionAreCopied) {
   run_world(2, config(), [](Context& context) {
     auto reducer = context.engine().make_reducer(table(), in_place(ReduceOp::sum));
     reducer->finish();
@@ -152,9 +152,9 @@ TEST(InPlaceOnce, OnlyWholeBlocksStayWhereTheyAre) {
   });
 }
 
-// The round in which the table changes is sent twice: first void, then by a new plan. What was contributed in place is
-// not reduced twice.
-TEST(InPlaceOnce, AVoidedRoundLeavesContributionsAsTheyWere) {
+// The round in which the table changes runs twice: first without effect, then with the new plan. Gradients in place
+// must not be reduced twice.
+TEST(InPlaceGradients, ChangedTableLeavesContributionsUnchanged) {
   for (const int announcer : {-1, 1}) {  // all ranks change, or one alone: an error
     run_world(3, config(), [&](Context& context) {
       auto reducer = context.engine().make_reducer(table(), in_place(ReduceOp::sum));
@@ -180,7 +180,7 @@ TEST(InPlaceOnce, AVoidedRoundLeavesContributionsAsTheyWere) {
   }
 }
 
-TEST(InPlaceOnce, ANewPlanHasNewMemoryAndTheOldStaysWhileItIsUsed) {
+TEST(InPlaceGradients, NewPlanHasNewMemoryAndOldBlockStaysValid) {
   run_world(2, config(), [](Context& context) {
     auto reducer = context.engine().make_reducer(table(), in_place());
     reducer->finish();
@@ -198,8 +198,8 @@ TEST(InPlaceOnce, ANewPlanHasNewMemoryAndTheOldStaysWhileItIsUsed) {
   });
 }
 
-// What was contributed to the round that was sent twice may lie in it.
-TEST(InPlaceOnce, TheOldMemoryGoesWhenTheNextRoundBegins) {
+// Contributions of the repeated round may lie in the old memory.
+TEST(InPlaceGradients, OldMemoryIsReleasedWhenNextRoundBegins) {
   run_world(2, config(), [](Context& context) {
     auto reducer = context.engine().make_reducer(table(), in_place());
     reducer->finish();
@@ -215,7 +215,7 @@ TEST(InPlaceOnce, TheOldMemoryGoesWhenTheNextRoundBegins) {
   });
 }
 
-TEST(InPlaceOnce, AFailedRoundEndsAndTheNextOneWorks) {
+TEST(InPlaceGradients, RoundAfterFailedRoundWorks) {
   run_world(3, config(), [](Context& context) {
     auto reducer = context.engine().make_reducer(table(), in_place(ReduceOp::sum));
     reducer->finish();
@@ -244,7 +244,7 @@ TEST(InPlaceOnce, AFailedRoundEndsAndTheNextOneWorks) {
   });
 }
 
-TEST(InPlaceOnce, RanksMustAgreeOnIt) {
+TEST(InPlaceGradients, DifferentSettingOfRanksIsMismatchError) {
   run_world(2, config(), [](Context& context) {
     auto options = in_place();
     if (context.rank() == 1) options.in_place_from = 0;
@@ -252,7 +252,7 @@ TEST(InPlaceOnce, RanksMustAgreeOnIt) {
   });
 }
 
-TEST(InPlaceOnce, RanksOfSeveralHostsCannot) {
+TEST(InPlaceGradients, SeveralRanksOnOneOfTwoHostsAreUsageError) {
   run_world(Hosts{0, 0, 1}, config(), [](Context& context) {
     EXPECT_THROW((void)context.engine().make_reducer(table(), in_place()), UsageError);
     auto reducer = context.engine().make_reducer(table(), {});
@@ -261,7 +261,7 @@ TEST(InPlaceOnce, RanksOfSeveralHostsCannot) {
   });
 }
 
-TEST(InPlaceOnce, OneRankHasNothingToShare) {
+TEST(InPlaceGradients, OneRankHasNoSharedMemory) {
   run_world(1, config(), [](Context& context) {
     auto reducer = context.engine().make_reducer(table(), in_place());
     std::vector<float> gradient(1000, 3.0F);

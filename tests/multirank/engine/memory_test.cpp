@@ -1,4 +1,4 @@
-// More memory than there is. Every rank is told, so it ends the one operation, on all of them, and nothing else.
+// An operation needs more memory than exists. It fails on all ranks; other operations continue.
 #include <gmock/gmock.h>
 
 #include "multirank/engine/world.h"
@@ -15,7 +15,7 @@ void expect_that_requests_work(Context& context) {
   EXPECT_THAT(sums, testing::Each(static_cast<float>(context.size())));
 }
 
-TEST(NoMemory, EndsTheOneRequestOnAllRanks) {
+TEST(OutOfMemory, FailsOneRequestOnAllRanks) {
   run_world(3, quick(), [](Context& context) {
     const std::vector<float> ones(10, 1.0F);
     for (int repeat = 0; repeat < 2; ++repeat) {  // its name is free again
@@ -28,7 +28,7 @@ TEST(NoMemory, EndsTheOneRequestOnAllRanks) {
   });
 }
 
-TEST(NoMemory, EndsTheOneRoundOnAllRanks) {
+TEST(OutOfMemory, FailsOneRoundOnAllRanks) {
   run_world(3, quick(), [](Context& context) {
     const std::vector<float> ones(10, 1.0F);
     auto huge = context.engine().make_reducer({{"huge", {kTooMany}, {1}, DType::f32}}, {});
@@ -44,8 +44,8 @@ TEST(NoMemory, EndsTheOneRoundOnAllRanks) {
   });
 }
 
-// Of other hosts nobody knows whether they have it.
-TEST(NoMemory, EndsTheGroupOnSeveralHosts) {
+// A rank does not know whether ranks of other hosts have the memory.
+TEST(OutOfMemory, EndsGroupOnSeveralHosts) {
   run_world(Hosts{0, 0, 1, 1}, quick(), [](Context& context) {
     const std::vector<float> ones(10, 1.0F);
     auto huge = context.engine().make_reducer({{"huge", {kTooMany}, {1}, DType::f32}}, {});

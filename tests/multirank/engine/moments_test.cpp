@@ -1,4 +1,4 @@
-// Failures at moments that threads meet rarely: rank 0 is real, the others say what the test wants when it wants it.
+// Failures at moments that are rare with threads: rank 0 is real, and the test sends the messages of the other ranks.
 #include <gmock/gmock.h>
 
 #include <thread>
@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Calls `hook` when a message has come, before it is read.
+// Calls `hook` when a message has arrived, before it is read.
 class Hooked final : public transport::Transport {
  public:
   Hooked(std::unique_ptr<Transport> inner, const std::function<void()>& hook) : inner_(std::move(inner)), hook_(hook) {}
@@ -62,8 +62,8 @@ engine::Envelope farewell(Rank rank, std::uint64_t sequence) {
   return envelope;
 }
 
-// A thread submits while another one is already reading of the failure.
-TEST(Moments, WhatIsSubmittedWhileAFailureArrivesEndsWithIt) {
+// A thread submits while another thread reads the message of the failure.
+TEST(RankFailure, EndsOperationSubmittedWhileItArrives) {
   const Watchdog watchdog("a submission while a failure arrives", 60s);
   auto ends = transport::make_inproc(2);
   std::function<void()> hook = [] {};
@@ -86,8 +86,8 @@ TEST(Moments, WhatIsSubmittedWhileAFailureArrivesEndsWithIt) {
   EXPECT_THROW(node.engine().submit(allreduce("late", input, nullptr)).wait_for(3s), PeerFailedError);
 }
 
-// One rank left in order, after it had taken part; then the other one, which has not, is lost.
-TEST(Moments, WhatWasToCompleteAfterAFarewellEndsWhenAnotherRankIsLost) {
+// One rank shuts down after it has taken part; then the other rank, which has not taken part, is lost.
+TEST(LostRank, EndsOperationThatWasToCompleteAfterShutdownOfPeer) {
   const Watchdog watchdog("a loss after a farewell", 60s);
   auto ends = transport::make_inproc(3);
   cluster::Liveness liveness;

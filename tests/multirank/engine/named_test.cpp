@@ -1,4 +1,4 @@
-// Named requests between ranks that are threads.
+// Named operations between ranks that are threads.
 #include <gmock/gmock.h>
 
 #include <cstring>
@@ -16,14 +16,14 @@ using namespace std::chrono_literals;
 
 float sum_to(int size) { return static_cast<float>(size * (size + 1)) / 2; }
 
-class Named : public testing::TestWithParam<Hosts> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, Named,
+class NamedOperation : public testing::TestWithParam<Hosts> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, NamedOperation,
                          testing::Values(one_host(1), one_host(2), one_host(3), one_host(5), one_host(8)));
-INSTANTIATE_TEST_SUITE_P(Hosts, Named,
+INSTANTIATE_TEST_SUITE_P(Hosts, NamedOperation,
                          testing::Values(Hosts{0, 1}, Hosts{0, 0, 1, 1}, Hosts{0, 1, 0, 1}, Hosts{0, 0, 0, 1},
                                          Hosts{0, 1, 1, 2}));
 
-TEST_P(Named, AllreduceGivesTheSumAsViewAndAsCopy) {
+TEST_P(NamedOperation, AllreduceGivesSumAsViewAndAsCopy) {
   run_world(GetParam(), quick(), [](Context& context) {
     for (int step = 0; step < 5; ++step) {
       const std::vector<float> input(1000, static_cast<float>(context.rank() + 1));
@@ -41,7 +41,7 @@ TEST_P(Named, AllreduceGivesTheSumAsViewAndAsCopy) {
   });
 }
 
-TEST_P(Named, AWaitMayHaveNoEnd) {
+TEST_P(NamedOperation, WaitWithoutTimeoutCompletes) {
   run_world(GetParam(), quick(), [](Context& context) {
     constexpr auto kForEver = std::chrono::milliseconds::max();
     const std::vector<float> input(10, 1.0F);
@@ -52,7 +52,7 @@ TEST_P(Named, AWaitMayHaveNoEnd) {
   });
 }
 
-TEST_P(Named, ADeadlineOfTheWaitNamesWhoeverMayBeLate) {
+TEST_P(NamedOperation, TimeoutOfWaitNamesLateRankAndOperationCompletesLater) {
   run_world(GetParam(), quick(), [](Context& context) {
     const Rank late = context.size() - 1;
     const std::vector<float> input(10, 1.0F);
@@ -75,8 +75,8 @@ TEST_P(Named, ADeadlineOfTheWaitNamesWhoeverMayBeLate) {
   });
 }
 
-// Results of so many bytes are copied past the caches.
-TEST_P(Named, LargeResultsAreCopiedToAnyAddressAndNothingBesideThem) {
+// Results of this size are copied past the caches.
+TEST_P(NamedOperation, LargeResultIsCopiedToUnalignedOutputOnly) {
   run_world(GetParam(), quick(), [](Context& context) {
     const std::vector<std::size_t> counts{1'200'001, 13, 700'003};
     std::vector<std::vector<float>> inputs, outputs;
@@ -104,7 +104,7 @@ TEST_P(Named, LargeResultsAreCopiedToAnyAddressAndNothingBesideThem) {
   });
 }
 
-TEST_P(Named, AnyOrderOfSubmissionOnEveryRank) {
+TEST_P(NamedOperation, OrderOfSubmissionMayDifferOnEveryRank) {
   run_world(GetParam(), quick(), [](Context& context) {
     std::mt19937 random(static_cast<unsigned>(context.rank()));
     for (int round = 0; round < 20; ++round) {
@@ -132,8 +132,8 @@ TEST_P(Named, AnyOrderOfSubmissionOnEveryRank) {
   });
 }
 
-// The pool lets go of buffers whose operations are in flight, and of those whose results are still held.
-TEST_P(Named, ResultsAreRightWhereNamesNeedMoreThanTheIdleBuffersKept) {
+// The pool releases buffers whose operations are in flight or whose results are still held.
+TEST_P(NamedOperation, ResultsAreRightIfNamesNeedMoreThanIdleBufferBytes) {
   Config config = quick();
   config.idle_buffer_bytes = 64 * 1024;
   config.bucket_bytes = 16 * 1024;  // so much is fused at most
@@ -159,7 +159,7 @@ TEST_P(Named, ResultsAreRightWhereNamesNeedMoreThanTheIdleBuffersKept) {
   });
 }
 
-TEST_P(Named, BroadcastAllgatherAndBarrier) {
+TEST_P(NamedOperation, BroadcastAllgatherAndBarrierComplete) {
   run_world(GetParam(), quick(), [](Context& context) {
     const int root = context.size() - 1;
     std::vector<float> data(100, context.rank() == root ? 7.0F : 0.0F);
@@ -189,7 +189,7 @@ TEST_P(Named, BroadcastAllgatherAndBarrier) {
   });
 }
 
-TEST(NamedErrors, ADifferenceIsAnErrorOnEveryRankAndDisturbsNothing) {
+TEST(NamedOperation, DifferenceIsMismatchErrorOnEveryRankAndOthersComplete) {
   run_world(3, quick(), [](Context& context) {
     const std::vector<float> input(8, 1.0F);
     std::vector<float> output(8);
@@ -234,7 +234,7 @@ TEST(NamedErrors, ADifferenceIsAnErrorOnEveryRankAndDisturbsNothing) {
   });
 }
 
-TEST(NamedErrors, ADuplicateNameIsRefusedAtOnce) {
+TEST(NamedOperation, DuplicateNameIsUsageErrorAtOnce) {
   run_world(2, quick(), [](Context& context) {
     const std::vector<float> input(8, 1.0F);
     Request barrier;
@@ -253,11 +253,11 @@ TEST(NamedErrors, ADuplicateNameIsRefusedAtOnce) {
   });
 }
 
-// Under these names kolo's own operations are matched: a request of the program's would meet one of them.
+// kolo matches its own operations by these names.
 class ReservedPrefix : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Names, ReservedPrefix, testing::Values("kolo/", "gradients/", "failures/"));
 
-TEST_P(ReservedPrefix, IsRefusedBySubmitForEveryKind) {
+TEST_P(ReservedPrefix, IsUsageErrorOfSubmitForEveryKind) {
   run_world(2, quick(), [](Context& context) {
     const std::vector<float> input(8, 1.0F);
     for (const auto kind :
@@ -277,7 +277,7 @@ TEST_P(ReservedPrefix, IsRefusedBySubmitForEveryKind) {
   });
 }
 
-// What no rank can execute, and the text that says so.
+// Requests that no rank can execute, with the text of the error.
 std::vector<std::pair<std::string, std::function<void(Request&)>>> malformed(int size) {
   return {
       {"negative size -1", [](Request& request) { request.sizes = {-1}; }},
@@ -318,7 +318,7 @@ std::vector<std::pair<std::string, std::function<void(Request&)>>> malformed(int
   };
 }
 
-TEST(NamedErrors, NamesThatCannotBeNegotiatedAreRefusedAtOnce) {
+TEST(NamedOperation, ReservedNameIsUsageErrorWithOneRank) {
   run_world(1, quick(), [](Context& context) {
     const std::vector<float> input(8, 1.0F);
     EXPECT_THROW(context.engine().submit(allreduce("gradients/0", input, nullptr)), UsageError);
@@ -326,7 +326,7 @@ TEST(NamedErrors, NamesThatCannotBeNegotiatedAreRefusedAtOnce) {
   });
 }
 
-TEST_P(Named, RefusedRequestIsAUsageErrorOnEveryRank) {
+TEST_P(NamedOperation, InvalidRequestOfOneRankIsUsageErrorOnEveryRank) {
   run_world(GetParam(), quick(), [](Context& context) {
     const Rank odd = context.size() - 1;
     const std::vector<float> input(8, 1.0F);
@@ -358,8 +358,8 @@ TEST_P(Named, RefusedRequestIsAUsageErrorOnEveryRank) {
   });
 }
 
-// Its text comes from the first of the ranks that the error names.
-TEST(NamedErrors, RefusalNamesAllRanksThatRefuse) {
+// The text comes from the first of the ranks that the error names.
+TEST(NamedOperation, RefusalNamesAllRanksThatRefuse) {
   run_world(4, quick(), [](Context& context) {
     const std::vector<float> input(8, 1.0F);
     Request request = allreduce("x", input, nullptr);
@@ -374,7 +374,7 @@ TEST(NamedErrors, RefusalNamesAllRanksThatRefuse) {
   });
 }
 
-TEST(NamedErrors, AllgatherThatOneRankRefusesHasNoResult) {
+TEST(NamedOperation, AllgatherRefusedByOneRankFailsOnAllRanksAndNextWorks) {
   run_world(3, quick(), [](Context& context) {
     const std::vector<float> input(static_cast<std::size_t>(1 + context.rank()), 1.0F);
     Request request = allreduce("x", input, nullptr);
@@ -388,8 +388,8 @@ TEST(NamedErrors, AllgatherThatOneRankRefusesHasNoResult) {
   });
 }
 
-// All ranks have it: none is told of another's failure.
-TEST(NamedErrors, RefusalThatLeavesTrainingCodeOnAllRanksFailsNoLaterOperation) {
+// All ranks have the error, so no rank reports it to its peers.
+TEST(NamedOperation, RefusalInContextRunFailsNoLaterOperation) {
   run_world(3, quick(), [](Context& context) {
     const std::vector<float> input(8, 1.0F);
     for (int repeat = 0; repeat < 3; ++repeat) {
@@ -403,7 +403,7 @@ TEST(NamedErrors, RefusalThatLeavesTrainingCodeOnAllRanksFailsNoLaterOperation) 
   });
 }
 
-TEST(NamedErrors, DenseStridesInAnyOrderAreReduced) {
+TEST(NamedOperation, DenseStridesInAnyOrderAreReduced) {
   run_world(2, quick(), [](Context& context) {
     const std::vector<float> input(8, 1.0F);
     std::vector<float> output(8);
@@ -422,7 +422,7 @@ TEST(NamedErrors, DenseStridesInAnyOrderAreReduced) {
   });
 }
 
-TEST(Control, NegotiationIsLogarithmicallyDeep) {
+TEST(Negotiation, DepthOfMessagesIsLogarithmic) {
   run_world(32, quick(CoordinatorMode::never), [](Context& context) {
     const std::vector<float> input(8, 1.0F);
     context.engine().submit(allreduce("x", input, nullptr)).wait();
@@ -433,7 +433,7 @@ TEST(Control, NegotiationIsLogarithmicallyDeep) {
   });
 }
 
-TEST(Lifetime, TwoWorldsAtOnceAndAgain) {
+TEST(Context, TwoGroupsOfOneProcessWorkAtOnceAndAgain) {
   for (int repeat = 0; repeat < 3; ++repeat) {
     auto first = Context::create_local(2, quick());
     auto second = Context::create_local(2, quick());

@@ -1,4 +1,4 @@
-// Two ranks on two hosts: progress over MPI, where nothing moves but in calls, and what it costs.
+// Two ranks on two hosts: progress over MPI, which moves data only in calls, and its cost.
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -14,7 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-// Rounds of one gradient, longer than what sockets hold: many hops, in which both ranks must take part.
+// Rounds of one gradient that does not fit into the buffers of sockets: both ranks must take part in many steps.
 constexpr std::size_t kCount = std::size_t{4} << 20;
 
 std::unique_ptr<GradientReducer> make_reducer(Context& context) {
@@ -22,8 +22,8 @@ std::unique_ptr<GradientReducer> make_reducer(Context& context) {
                                        ReducerOptions{.op = ReduceOp::sum, .settings = {}});
 }
 
-// Rank 0 submits and then computes, without a call of ours, until its result is there or half a minute has passed; the
-// other rank waits meanwhile.
+// Rank 0 submits and then computes, without a call of kolo, until its result is there or 30 s have passed. Rank 1
+// waits.
 void completes_beside_a_busy_thread(CoordinatorMode mode) {
   auto context = Context::create(quick(mode));
   ASSERT_EQ(context->placement().cross_size, context->size());
@@ -40,9 +40,11 @@ void completes_beside_a_busy_thread(CoordinatorMode mode) {
   EXPECT_EQ(output.front(), 3.0F);
 }
 
-TEST(Network, CompletesBesideABusyThread) { completes_beside_a_busy_thread(CoordinatorMode::automatic); }
+TEST(EngineOverNetwork, OperationCompletesWhileThreadIsBusy) {
+  completes_beside_a_busy_thread(CoordinatorMode::automatic);
+}
 
-TEST(Network, CompletesBesideABusyThreadOnTheSameCore) {
+TEST(EngineOverNetwork, OperationCompletesWhileThreadIsBusyOnSameCore) {
   cpu_set_t before;
   ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
   cpu_set_t one;
@@ -55,8 +57,7 @@ TEST(Network, CompletesBesideABusyThreadOnTheSameCore) {
   sched_setaffinity(0, sizeof before, &before);
 }
 
-// Without a coordinator the two ranks' own calls are enough.
-TEST(Network, CompletesWithoutACoordinator) {
+TEST(EngineOverNetwork, RoundsCompleteWithoutCoordinator) {
   auto context = Context::create(quick(CoordinatorMode::never));
   const std::vector<float> input(kCount, static_cast<float>(context->rank() + 1));
   auto reducer = make_reducer(*context);
@@ -69,7 +70,7 @@ TEST(Network, CompletesWithoutACoordinator) {
   }
 }
 
-TEST(Network, AnIdleRankCallsNobody) {
+TEST(EngineOverNetwork, IdleRankNeitherCallsMpiNorSendsMessages) {
   auto context = Context::create(quick(CoordinatorMode::always));
   const std::vector<float> input(kCount, 1.0F);
   context->engine().submit(allreduce("x", input, nullptr)).wait();
@@ -82,9 +83,9 @@ TEST(Network, AnIdleRankCallsNobody) {
   }
 }
 
-// Rank 0 is late: its peer's wait sleeps between looks, its coordinator too. Each of them looks about once a
-// millisecond; a wait that spins would look a thousand times as often.
-TEST(Network, WaitingForALatePeerLeavesTheCoreToOthers) {
+// Rank 0 is late. The wait of its peer and the peer's coordinator poll about once a millisecond; a wait that spins
+// would poll a thousand times as often.
+TEST(EngineOverNetwork, WaitForLatePeerSleepsBetweenPolls) {
   constexpr auto kLate = 2s;
   constexpr std::uint64_t kLooks = 20'000;
   auto context = Context::create(quick(CoordinatorMode::always));
@@ -98,8 +99,8 @@ TEST(Network, WaitingForALatePeerLeavesTheCoreToOthers) {
   }
 }
 
-// Without a coordinator: who has what it waited for has also said what its peers need, before it turns elsewhere.
-TEST(Network, NobodyLeavesWithoutTheLastWord) {
+// Without a coordinator, a rank that has its result must have sent what its peers need before the call returns.
+TEST(EngineOverNetwork, MakeReducerSendsItsMessagesBeforeItReturns) {
   for (int world = 0; world < 5; ++world) {
     auto context = Context::create(quick(CoordinatorMode::never));
     auto reducer = make_reducer(*context);  // the first that these ranks' engines have to say to each other

@@ -1,4 +1,4 @@
-// Who closes a round may have each result as it comes.
+// The callback of finish(), which is called for each gradient as soon as it is reduced.
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -10,7 +10,7 @@
 namespace kolo::test {
 namespace {
 
-// A bucket each.
+// With one bucket for each gradient.
 std::vector<GradientInfo> table() {
   return {{"a", {1000}, {1}, DType::f32}, {"b", {2000}, {1}, DType::f32}, {"c", {3000}, {1}, DType::f32}};
 }
@@ -31,7 +31,7 @@ class Gradients {
   std::vector<float> values_[3];
 };
 
-// That has the value throughout.
+// All elements have the value.
 bool is_all(GradientReducer& reducer, std::size_t index, float value) {
   const auto bytes = reducer.gradient(index);
   std::vector<float> values(bytes.size() / sizeof(float));
@@ -45,7 +45,7 @@ INSTANTIATE_TEST_SUITE_P(Worlds, OnReduced,
                                                           Hosts{0, 0, 1, 1}),
                                           testing::Values(CoordinatorMode::never, CoordinatorMode::always)));
 
-TEST_P(OnReduced, EachTensorOnceWithItsResultButInNegotiatedRounds) {
+TEST_P(OnReduced, IsCalledOnceForEachTensorExceptInNegotiatedRounds) {
   const auto& [hosts, mode] = GetParam();
   run_world(hosts, quick(mode), [](Context& context) {
     auto reducer = context.engine().make_reducer(table(), bucket_each());
@@ -70,8 +70,8 @@ TEST_P(OnReduced, EachTensorOnceWithItsResultButInNegotiatedRounds) {
   });
 }
 
-// Rank 1 contributes its last gradient when rank 0 has seen the first result.
-TEST_P(OnReduced, WhileOthersAreOnTheirWay) {
+// Rank 1 contributes its last gradient after rank 0 has got the first result.
+TEST_P(OnReduced, IsCalledBeforeLastGradientIsContributed) {
   const auto& [hosts, mode] = GetParam();
   if (hosts.size() < 2) return;
   std::atomic<int> seen{0};
@@ -92,8 +92,7 @@ TEST_P(OnReduced, WhileOthersAreOnTheirWay) {
   EXPECT_EQ(seen.load(), 9);
 }
 
-// What was passed on is no promise that the round succeeds.
-TEST_P(OnReduced, ARoundMayFailAfterwards) {
+TEST_P(OnReduced, RoundMayFailAfterCall) {
   const auto& [hosts, mode] = GetParam();
   if (hosts.size() < 2) return;
   std::atomic<bool> seen{false};
@@ -130,7 +129,7 @@ TEST_P(OnReduced, ARoundMayFailAfterwards) {
   });
 }
 
-TEST(OnReducedDeadline, AMissingRankIsATimeoutBehindWhatHasCome) {
+TEST(OnReduced, IsCalledForReducedTensorsBeforeTimeoutError) {
   Config config = quick();
   config.timeout = std::chrono::milliseconds(500);
   std::atomic<bool> over{false};

@@ -1,4 +1,4 @@
-// Engine::progress() as the only thing that moves operations by name.
+// Engine::progress() is the only call that advances named operations.
 #include "multirank/engine/polling.h"
 
 namespace kolo::test {
@@ -27,8 +27,8 @@ TEST_P(Polling, OnOneRankCompletesOperationsThatOthersWaitFor) {
   run([](Rank rank) { return rank == 0 ? Completion::waited : Completion::polled; });
 }
 
-// Only the polling thread looks at the clock.
-TEST(PollingWithoutCoordinator, FailsAnOperationThatAnotherRankNeverSubmits) {
+// Only the polling thread checks the timeout.
+TEST(PollingWithoutCoordinator, FailsOperationThatOtherRankNeverSubmits) {
   auto config = quick(CoordinatorMode::never);
   config.timeout = 200ms;
   run_world(2, config, [](Context& context) {

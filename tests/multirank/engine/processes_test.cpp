@@ -1,4 +1,4 @@
-// The engine between processes: the same world, started by mpirun.
+// The engine with ranks that are processes, started by mpirun.
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 
@@ -10,7 +10,7 @@
 namespace kolo::test {
 namespace {
 
-TEST(Processes, NamedRequestsAndRounds) {
+TEST(EngineOfProcesses, NamedOperationsAndRoundsGiveSums) {
   auto context = Context::create(quick());
   ASSERT_GT(context->size(), 1);
   const float sum = static_cast<float>(context->size() * (context->size() + 1)) / 2;
@@ -39,18 +39,18 @@ TEST(Processes, NamedRequestsAndRounds) {
   }
 }
 
-TEST(Processes, PollingWithoutCoordinatorCompletesOperationsThatNeedMemory) {
+TEST(EngineOfProcesses, PollingWithoutCoordinatorCompletesOperationsThatNeedMemory) {
   auto context = Context::create(quick(CoordinatorMode::never));
   check_operations(*context, Completion::polled);
 }
 
-TEST(Processes, PollingWithoutCoordinatorMeetsRanksThatWait) {
+TEST(EngineOfProcesses, PollingWithoutCoordinatorCompletesWithWaitingRanks) {
   auto context = Context::create(quick(CoordinatorMode::never));
   check_operations(*context, context->rank() == 0 ? Completion::polled : Completion::waited);
 }
 
 // Block by block, in another order on every rank: peers find each other's blocks through their own mappings.
-TEST(Processes, GradientsInPlace) {
+TEST(EngineOfProcesses, InPlaceGradientsAreReducedWithoutCopy) {
   auto context = Context::create(quick());
   const std::vector<std::size_t> counts{70000, 1000, 70000, 5000};
   std::vector<GradientInfo> table;
@@ -84,8 +84,8 @@ TEST(Processes, GradientsInPlace) {
   EXPECT_EQ(context->counters().at("bytes_copied"), copied);
 }
 
-// There is room for buckets but not for gradients, too, on one rank: all of them pack.
-TEST(Processes, WhereMemoryIsShortGradientsArePacked) {
+// Shared memory of one rank has room for buckets, but not for gradients too: all ranks pack their gradients.
+TEST(EngineOfProcesses, GradientsArePackedIfMemoryOfOneRankIsShort) {
   auto context = Context::create(quick());
   context->engine().submit(allreduce("x", {1.0F}, nullptr)).wait();  // what it needs of memory is made
   constexpr std::int64_t kCount = 1 << 20;
@@ -111,7 +111,7 @@ TEST(Processes, WhereMemoryIsShortGradientsArePacked) {
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
 }
 
-TEST(Processes, AContextCanBeMadeAgainAndTwoMayLiveAtOnce) {
+TEST(EngineOfProcesses, TwoContextsWorkAtOnceAndCanBeCreatedAgain) {
   for (int repeat = 0; repeat < 2; ++repeat) {
     auto first = Context::create(quick());
     auto second = Context::create(quick());

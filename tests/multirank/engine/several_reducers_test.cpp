@@ -1,5 +1,5 @@
-// Programs with several optimizers, and a rank that throws between their rounds: which round ends, and that what comes
-// next works.
+// Programs with several optimizers, in which a rank throws between their rounds: the round that ends, and the work
+// after it.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ Config patient() {
   return config;
 }
 
-// Rounds of two reducers; the second's come `each` times for one of the first's, which is the one that is behind.
+// Rounds of two reducers: `each` rounds of the second for one round of the first.
 class Program {
  public:
   Program(Context& context, int each)
@@ -55,8 +55,8 @@ void expect_told(const std::function<void()>& call) {
 class RareReducer : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(FailsBefore, RareReducer, testing::Range(12, 24));  // twice each step of a period
 
-// Nothing is open on the rank that throws, and the others are in a round of one reducer or on their way to it.
-TEST_P(RareReducer, ThePeersRoundIsTheOneThatEnds) {
+// The rank that throws has no open round. The others are in a round of one reducer or about to start it.
+TEST_P(RareReducer, ExceptionBetweenRoundsEndsRoundOfPeers) {
   const int bad_step = GetParam();
   run_world(3, patient(), [&](Context& context) {
     Program program(context, 5);
@@ -73,8 +73,8 @@ TEST_P(RareReducer, ThePeersRoundIsTheOneThatEnds) {
   });
 }
 
-// The others are in no round either, but told by an operation; they end the same round as the rank that threw.
-TEST_P(RareReducer, TheRoundIsTheOneThatTheRankThatThrewHasNamed) {
+// No rank is in a round. The others get the error from an operation, and end the same round as the rank that threw.
+TEST_P(RareReducer, ExceptionDuringOperationOfPeersEndsSameRoundOnAllRanks) {
   const int bad_step = GetParam();
   run_world(3, patient(), [&](Context& context) {
     Program program(context, 5);
@@ -92,14 +92,13 @@ TEST_P(RareReducer, TheRoundIsTheOneThatTheRankThatThrewHasNamed) {
   });
 }
 
-// Of three reducers, that step in the order of their names; one backward pass brings the gradients of all, the last
-// one's first.
+// Three reducers that step in order; one backward pass contributes the gradients of all, in reverse order.
 class OneBackward {
  public:
   explicit OneBackward(Context& context) {
     for (auto& reducer : reducers_) reducer = context.engine().make_reducer(table(), {});
   }
-  // Throws when so many gradients are there.
+  // Throws after `bad_after` gradients.
   void backward(int bad_after = -1) {
     int come = 0;
     for (auto reducer = reducers_.rbegin(); reducer != reducers_.rend(); ++reducer) {
@@ -119,10 +118,10 @@ class OneBackward {
   std::array<std::unique_ptr<GradientReducer>, 3> reducers_;
 };
 
-class AllOpen : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(FailsAfter, AllOpen, testing::Range(0, 6));  // so many gradients
+class OpenRounds : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(FailsAfter, OpenRounds, testing::Range(0, 6));  // so many gradients
 
-TEST_P(AllOpen, EndTogether) {
+TEST_P(OpenRounds, AllEndIfOneRankThrowsInBackward) {
   for (const bool handled : {true, false}) {  // whether the peers' errors reach Context::run
     run_world(3, patient(), [&](Context& context) {
       OneBackward program(context);
@@ -147,8 +146,9 @@ TEST_P(AllOpen, EndTogether) {
   }
 }
 
-// The peers are told before their backward pass, by an operation: they end what the rank that threw ends too.
-TEST(SeveralReducers, ThatOneBackwardOpensEndWhereNobodyHasComeToIt) {
+// The peers get the error from an operation before their backward pass. They end the same rounds as the rank that
+// threw.
+TEST(SeveralReducers, ExceptionBeforeBackwardEndsRoundsOfAllReducers) {
   run_world(3, patient(), [&](Context& context) {
     OneBackward program(context);
     const std::vector<float> input(8, 1.0F);
@@ -165,7 +165,7 @@ TEST(SeveralReducers, ThatOneBackwardOpensEndWhereNobodyHasComeToIt) {
   });
 }
 
-// Two optimizers, whose gradients are of a step and a rank, so that what is of different steps is seen.
+// Two optimizers whose gradients depend on step and rank, so that a mix of steps shows.
 class TwoOptimizers {
  public:
   explicit TwoOptimizers(Context& context) : context_(context) {
@@ -194,9 +194,8 @@ class TwoOptimizers {
   std::vector<float> values_;
 };
 
-// From the first step on, when no order of rounds is known, and twice in a row: nobody goes on to what another still
-// has to end.
-TEST(SeveralReducers, OfARankThatFailsAndFailsAgainAreNeverOfDifferentSteps) {
+// From the first step on, when no order of rounds is known yet. No rank may start a round that a peer still has to end.
+TEST(SeveralReducers, TwoFailuresInARowMixNoSteps) {
   for (int bad_step = 0; bad_step < 4; ++bad_step) {
     for (const bool after_idle : {false, true}) {  // the step before has no gradients of the rank that fails
       SCOPED_TRACE("fails in step " + std::to_string(bad_step) + (after_idle ? " after an idle one" : ""));
@@ -223,8 +222,8 @@ TEST(SeveralReducers, OfARankThatFailsAndFailsAgainAreNeverOfDifferentSteps) {
   }
 }
 
-// All fail where nobody has a round open, and begin anew: the next one to fail knows which round the others come to.
-TEST(SeveralReducers, BeginAnewAfterAllHaveFailed) {
+// All ranks fail without an open round. The next rank that fails must name the round that the others start.
+TEST(SeveralReducers, WorkAfterFailureOfAllRanks) {
   run_world(3, patient(), [&](Context& context) {
     TwoOptimizers program(context);
     for (int step = 0; step < 8; ++step) {
@@ -243,22 +242,22 @@ TEST(SeveralReducers, BeginAnewAfterAllHaveFailed) {
   });
 }
 
-// Two optimizers that step in turns, each after a backward pass of its own: an exception takes the program back to the
-// first one, on all ranks, also when that has failed before. Failures as (step, rank, before the second one).
+// Two optimizers that step in turn, each after its own backward pass. After an exception, all ranks continue with the
+// first optimizer, also if it has failed before. Failures are (step, rank, before the second optimizer).
 struct Failure {
   int step;
   Rank rank;
   bool between;
 };
-class InTurns : public testing::TestWithParam<std::vector<Failure>> {};
+class AlternatingReducers : public testing::TestWithParam<std::vector<Failure>> {};
 INSTANTIATE_TEST_SUITE_P(
-    Fail, InTurns,
+    Fail, AlternatingReducers,
     testing::Values(std::vector<Failure>{{6, 1, false}, {7, 1, false}, {8, 1, false}},
                     std::vector<Failure>{{6, 1, false}, {7, 2, false}, {8, 0, true}},
                     std::vector<Failure>{{6, 1, false}, {13, 1, true}},  // when as many rounds have gone since
                     std::vector<Failure>{{6, 1, false}, {9, 2, false}, {12, 1, true}, {13, 1, true}}));
 
-TEST_P(InTurns, BeginAnew) {
+TEST_P(AlternatingReducers, ContinueWithFirstReducerAfterFailures) {
   run_world(3, patient(), [](Context& context) {
     std::array<std::unique_ptr<GradientReducer>, 2> reducers;
     for (auto& reducer : reducers) reducer = context.engine().make_reducer(table(), sums());
@@ -285,12 +284,12 @@ TEST_P(InTurns, BeginAnew) {
   });
 }
 
-// Rounds that overlap: what a step opens ends in the next one. Given as steps of "open" (small letters) and "finish"
-// (capitals) of reducers a, b, c.
-class Overlapping : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Programs, Overlapping, testing::Values("bAaB", "abAcBC", "abBcAC"));
+// Rounds that overlap: a round that one step opens ends in the next. Programs of "open" (small letters) and "finish"
+// (capitals) for the reducers a, b and c.
+class OverlappingRounds : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Programs, OverlappingRounds, testing::Values("bAaB", "abAcBC", "abBcAC"));
 
-TEST_P(Overlapping, EndWhatIsOpenAndNothingElse) {
+TEST_P(OverlappingRounds, ExceptionEndsOpenRoundsOnly) {
   const std::string program = GetParam();
   const std::size_t length = program.size();
   for (std::size_t bad = 4 * length; bad < 5 * length; ++bad) {
@@ -309,7 +308,7 @@ TEST_P(Overlapping, EndWhatIsOpenAndNothingElse) {
           for (const std::size_t index : {1, 0}) reducer.contribute(index, ones.data());
         }
       };
-      // What was to come of the step is left out by all after the error, which they get by the call that waits first.
+      // After the error, which comes from the first call that waits, all ranks skip the rest of the step.
       std::size_t at = 0;
       const auto run = [&](std::size_t end) {
         for (; at < end; ++at) call(program[at % length]);
@@ -321,7 +320,7 @@ TEST_P(Overlapping, EndWhatIsOpenAndNothingElse) {
         expect_told([&] { context.run([&] { run(bad + length); }); });
       }
       open = {};
-      // All begin anew, and are in the same rounds.
+      // All ranks start again, and are in the same rounds.
       for (at = 0; at < 3 * length; ++at) call(program[at % length]);
     });
     if (HasFailure()) return;

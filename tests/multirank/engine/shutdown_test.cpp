@@ -68,8 +68,8 @@ void expect_what_stays_usable(Context& context, int size) {
 class AfterShutdown : public testing::TestWithParam<Hosts> {};
 INSTANTIATE_TEST_SUITE_P(Worlds, AfterShutdown, testing::Values(one_host(1), one_host(2), Hosts{0, 1}, Hosts{0, 0, 1}));
 
-// While the peers still run, and wait for this rank to come out of here.
-TEST_P(AfterShutdown, EveryCollectiveOfTheRankIsAUsageErrorAtOnce) {
+// The peers are still running.
+TEST_P(AfterShutdown, EveryCollectiveIsUsageErrorAtOnce) {
   auto contexts = Context::create_local(GetParam(), quick());
   const int size = static_cast<int>(contexts.size());
   std::barrier<> all(size);
@@ -97,7 +97,7 @@ TEST_P(AfterShutdown, EveryCollectiveOfTheRankIsAUsageErrorAtOnce) {
   });
 }
 
-TEST(AfterShutdownOfALoss, UsageErrorAndNotTheLossIsThrown) {
+TEST(AfterShutdown, UsageErrorIsThrownInsteadOfEarlierLoss) {
   auto contexts = Context::create_local(2, quick());
   run_ranks(2, [&](int rank) {
     Context& context = *contexts[static_cast<std::size_t>(rank)];
@@ -112,7 +112,7 @@ TEST(AfterShutdownOfALoss, UsageErrorAndNotTheLossIsThrown) {
   });
 }
 
-TEST(EmptyWork, IsDoneAndEveryOtherCallIsAUsageError) {
+TEST(EmptyWork, IsDoneAndEveryOtherCallIsUsageError) {
   Work work;
   EXPECT_TRUE(work.done());
   EXPECT_THROW(work.wait(), UsageError);

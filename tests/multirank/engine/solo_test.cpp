@@ -1,4 +1,4 @@
-// A rank that is alone, and whose gradients stay where they are: they are the results, and nothing is copied.
+// A reducer of one rank whose gradients stay where they are: they are the results, and nothing is copied.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -28,7 +28,7 @@ bool lies_at(GradientReducer& reducer, std::size_t index, const std::vector<floa
   return static_cast<const void*>(reducer.gradient(index).data()) == values.data();
 }
 
-TEST(Solo, ResultsAreWhatWasContributed) {
+TEST(OneRankReducer, ResultsAreContributionsWithoutCopy) {
   run_world(1, quick(), [](Context& context) {
     EXPECT_EQ(context.failure(), nullptr);
     auto reducer = context.engine().make_reducer(kTable, staying());
@@ -44,7 +44,7 @@ TEST(Solo, ResultsAreWhatWasContributed) {
   });
 }
 
-TEST(Solo, WhatIsMissingIsNowhere) {
+TEST(OneRankReducer, MissingGradientHasNoMemory) {
   run_world(1, quick(), [](Context& context) {
     auto reducer = context.engine().make_reducer(kTable, staying());
     const std::vector<float> values(300, 2.0F);
@@ -59,8 +59,7 @@ TEST(Solo, WhatIsMissingIsNowhere) {
   });
 }
 
-// Results are copies where somebody asks for other numbers, or has not said that contributions stay.
-TEST(Solo, CopiesWhereResultsAreOthers) {
+TEST(OneRankReducer, CopiesIfScaledOrIfContributionsMayChange) {
   auto halved = staying();
   halved.postscale = 0.5;
   for (const auto& [options, factor] : {std::pair(halved, 0.5F), std::pair(ReducerOptions(), 1.0F)}) {
@@ -76,8 +75,7 @@ TEST(Solo, CopiesWhereResultsAreOthers) {
   }
 }
 
-// A round that fails hands out nothing, and the next one works.
-TEST(Solo, ARoundThatFailsIsOver) {
+TEST(OneRankReducer, RoundAfterFailedRoundWorks) {
   run_world(1, quick(), [](Context& context) {
     auto reducer = context.engine().make_reducer(kTable, staying());
     const std::vector<std::vector<float>> values{std::vector<float>(5, 3.0F), std::vector<float>(300, 2.0F)};

@@ -1,4 +1,4 @@
-// What a rank says of itself when others wait for it.
+// The answer of a rank for which others wait.
 #include <gmock/gmock.h>
 
 #include <thread>
@@ -10,8 +10,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Whoever waits is busy with looking; a rank that asks at what must hear it all the same.
-TEST(Stalls, ARankThatWaitsSaysAtWhat) {
+// The waiting thread polls all the time. The answer must come anyway.
+TEST(StallReport, WaitingRankNamesItsOperation) {
   for (const auto mode : {CoordinatorMode::never, CoordinatorMode::always}) {
     auto ends = transport::make_inproc(2);
     Node node(std::move(ends[0]), quick(mode));

@@ -13,8 +13,8 @@ namespace {
 using testing::Each;
 using testing::HasSubstr;
 
-class Unnamed : public testing::TestWithParam<Hosts> {};
-INSTANTIATE_TEST_SUITE_P(Worlds, Unnamed,
+class UnnamedOperation : public testing::TestWithParam<Hosts> {};
+INSTANTIATE_TEST_SUITE_P(Worlds, UnnamedOperation,
                          testing::Values(one_host(1), one_host(2), one_host(3), Hosts{0, 1}, Hosts{0, 0, 1}));
 
 float sum_of_ranks(const Context& context, float each) {
@@ -36,7 +36,7 @@ std::string text_of(Body body) {
   return "no error";
 }
 
-TEST_P(Unnamed, CallsOfEqualNumberAreMatched) {
+TEST_P(UnnamedOperation, MatchesCallsInOrder) {
   run_world(GetParam(), quick(), [](Context& context) {
     for (std::size_t step = 1; step <= 40; ++step) {
       const std::size_t count = step % 7 + 1;
@@ -52,7 +52,7 @@ TEST_P(Unnamed, CallsOfEqualNumberAreMatched) {
   });
 }
 
-TEST_P(Unnamed, MoreCallsThanMayBeInFlightComplete) {
+TEST_P(UnnamedOperation, MoreCallsThanMayBeInFlightComplete) {
   run_world(GetParam(), quick(), [](Context& context) {
     constexpr std::size_t kCalls = 30;
     std::vector<std::vector<float>> inputs, outputs(kCalls, std::vector<float>(3));
@@ -68,7 +68,7 @@ TEST_P(Unnamed, MoreCallsThanMayBeInFlightComplete) {
   });
 }
 
-TEST_P(Unnamed, DifferentShapesThrowMismatchErrorAndTheNextCallWorks) {
+TEST_P(UnnamedOperation, DifferentShapesAreMismatchErrorAndNextCallWorks) {
   run_world(GetParam(), quick(), [](Context& context) {
     if (context.size() == 1) return;
     const auto input = values(context, context.rank() == 0 ? 4 : 5, 1.0F);
@@ -81,7 +81,7 @@ TEST_P(Unnamed, DifferentShapesThrowMismatchErrorAndTheNextCallWorks) {
   });
 }
 
-TEST_P(Unnamed, SecondThreadGetsAUsageErrorAndTheFirstGoesOn) {
+TEST_P(UnnamedOperation, SecondThreadGetsUsageErrorAndFirstThreadContinues) {
   run_world(GetParam(), quick(), [](Context& context) {
     const auto input = values(context, 4, 1.0F);
     std::vector<float> output(4);
@@ -95,7 +95,7 @@ TEST_P(Unnamed, SecondThreadGetsAUsageErrorAndTheFirstGoesOn) {
   });
 }
 
-TEST_P(Unnamed, CallAfterAFailureThrowsUsageErrorOnEveryRank) {
+TEST_P(UnnamedOperation, CallAfterFailureIsUsageErrorOnEveryRank) {
   run_world(GetParam(), quick(), [](Context& context) {
     if (context.size() == 1) return;
     const auto input = values(context, 4, 1.0F);
