@@ -1,4 +1,4 @@
-// The binding's other calls on tensors of devices: what goes through the host's memory, and the fused update.
+// The other calls of the binding on tensors of devices: copies through CPU memory, and the fused update.
 #include "kolo/torch/broadcast.h"
 #include "kolo/torch/fused_optimizers.h"
 #include "kolo/torch/ops.h"
@@ -7,7 +7,7 @@
 namespace kolo::test {
 namespace {
 
-// Ranks that begin with other weights and another momentum, and end alike.
+// Ranks that begin with different weights and momenta, and end with equal ones.
 Tensors begin_together(Place& place) {
   const Net net(place.device, 1 + 50 * static_cast<std::uint64_t>(place.context.rank()));
   const auto sgd = std::make_shared<FusedSGD>(net.parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
@@ -25,7 +25,7 @@ Tensors begin_together(Place& place) {
   return net.values();
 }
 
-// Begun in one stream, waited for in another, and nobody orders the two.
+// Operations that begin in one stream and are waited for in another; the program does not order the two streams.
 Tensors named_operations(Place& place) {
   const UserStream side = place.side();
   const auto rank = static_cast<std::uint64_t>(place.context.rank());
@@ -58,10 +58,11 @@ void expect_the_same(const TorchProgram& program) {
   }
 }
 
-// Before it is wrapped torch's fused kernel updates weights of devices: what kolo's has on the CPU but for rounding.
-TEST(TorchDeviceCollectives, BeginTogetherAndTrainAsOnTheCpu) { expect_the_same(begin_together); }
+// Before the optimizer is wrapped, torch's fused kernel updates the weights, with the results of the CPU up to
+// rounding.
+TEST(TensorCollectivesOnDevices, TrainingAfterBroadcastEqualsCpu) { expect_the_same(begin_together); }
 
-TEST(TorchDeviceCollectives, OperationsByNameAreReadyWhereTheyAreWaitedFor) { expect_the_same(named_operations); }
+TEST(TensorCollectivesOnDevices, NamedOperationsAreReadyInStreamOfWait) { expect_the_same(named_operations); }
 
 }  // namespace
 }  // namespace kolo::test

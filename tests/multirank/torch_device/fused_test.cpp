@@ -1,5 +1,4 @@
-// Kolo's own optimizers on devices: the bits of the CPU, torch's numbers, a launch a group, and what a loss scale
-// changes.
+// kolo's optimizers on devices: the bits of the CPU, the results of torch, one launch for each group, and loss scaling.
 #include <gtest/gtest.h>
 
 #include <stdexcept>
@@ -21,7 +20,7 @@ Tensors train(Place& place) {
   return parameters.values();
 }
 
-// From kolo's to torch's in the middle of it, and back.
+// Changes from kolo's optimizer to torch's in the middle of the training, and back.
 template <class Optimizer, class Groups>
 Tensors change_horses(Place& place) {
   using Torch = typename Groups::Torch;
@@ -42,7 +41,7 @@ Tensors change_horses(Place& place) {
 
 bool is_last(const Context& context) { return context.rank() == context.size() - 1; }
 
-// What trains with a loss scale. Nobody unscales: the steps do.
+// Training with a loss scale, without unscale_(): the steps unscale.
 template <class Optimizer, class Groups>
 struct ScaledTraining {
   explicit ScaledTraining(Place& of, std::int64_t growth_interval = 2)
@@ -50,7 +49,7 @@ struct ScaledTraining {
         parameters(of.device),
         training(of, parameters.template optimizer<Optimizer, Groups>(), parameters),
         scaler(of.context, {.init_scale = 48, .growth_interval = growth_interval}) {}
-  // Where it overflows the last rank's loss is infinite.
+  // With `overflows`, the loss of the last rank is infinite.
   void backward(int step, bool overflows = false) {
     training.distributed().zero_grad();
     at::Tensor loss = parameters.loss(static_cast<std::uint64_t>(10 * step + place.context.rank()));
@@ -76,8 +75,8 @@ Tensors train_scaled(Place& place) {
   return scaled.parameters.values();
 }
 
-// The same, where the host learns of it when it needs the next scale; in the first step, too. On the CPU that is
-// step().
+// The same with step_async(): the CPU learns of an overflow when it needs the next scale. Also in the first step. On
+// the CPU, step_async() is step().
 template <class Optimizer, class Groups>
 Tensors train_ahead(Place& place) {
   ScaledTraining<Optimizer, Groups> scaled(place);
@@ -92,7 +91,7 @@ Tensors train_ahead(Place& place) {
   return scaled.parameters.values();
 }
 
-// A rank fails when its gradients are reduced and the others ask whether they are finite.
+// A rank fails after its gradients are reduced, while the others check whether the gradients are finite.
 Tensors fail_before_the_vote(Place& place) {
   ScaledTraining<FusedSGD, SgdGroups> scaled(place, 2000);
   const auto step = [&](int number, bool fails) {
@@ -133,8 +132,8 @@ Case make_case(const char* name, const char* kernel) {
           train_ahead<Optimizer, Groups>};
 }
 
-class Fused : public testing::TestWithParam<Case> {};
-INSTANTIATE_TEST_SUITE_P(Optimizers, Fused,
+class FusedUpdate : public testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(Optimizers, FusedUpdate,
                          testing::Values(make_case<FusedSGD, SgdGroups>("Sgd", "kolo_sgd"),
                                          make_case<FusedSGD, PlainSgdGroups>("PlainSgd", "kolo_sgd"),
                                          make_case<FusedAdamW, AdamwGroups>("Adamw", "kolo_adamw")),
@@ -152,7 +151,7 @@ void expect_near(const std::vector<Tensors>& found, const std::vector<Tensors>& 
   }
 }
 
-// On two ranks of devices, in any order that they allow.
+// On two ranks with devices, in every order that the devices allow.
 void expect_bits(const TorchProgram& program, const std::vector<Tensors>& wanted) {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     expect_near(run_on_devices({.hosts = one_host(2), .seed = seed}, program), wanted, 0,
@@ -160,25 +159,25 @@ void expect_bits(const TorchProgram& program, const std::vector<Tensors>& wanted
   }
 }
 
-TEST_P(Fused, HasTorchsNumbersOnRanksOfTheCpu) {
+TEST_P(FusedUpdate, OnCpuEqualsTorchUpToRounding) {
   for (const int ranks : {2, 4}) {
     expect_near(run_on_cpus(ranks, GetParam().train), run_on_cpus(ranks, GetParam().by_torch), 1e-5, "on the CPU");
   }
 }
 
-TEST_P(Fused, HasTheBitsOfTheCpuOnDevices) { expect_bits(GetParam().train, run_on_cpus(2, GetParam().train)); }
+TEST_P(FusedUpdate, OnDevicesHasBitsOfCpu) { expect_bits(GetParam().train, run_on_cpus(2, GetParam().train)); }
 
-TEST_P(Fused, CheckpointsGoToTorchsAndBack) {
+TEST_P(FusedUpdate, CheckpointsLoadIntoTorchAndBack) {
   const auto wanted = run_on_cpus(2, GetParam().change_horses);
   expect_near(wanted, run_on_cpus(2, GetParam().by_torch), 1e-5, "on the CPU");
   expect_bits(GetParam().change_horses, wanted);
 }
 
-TEST_P(Fused, TakesALossScaleOutInTheUpdate) {
+TEST_P(FusedUpdate, WithLossScaleHasBitsOfCpu) {
   expect_bits(GetParam().train_scaled, run_on_cpus(2, GetParam().train_scaled));
 }
 
-TEST_P(Fused, WhatTheDeviceLeavesOutWasNeverThere) {
+TEST_P(FusedUpdate, WithStepAsyncAndOverflowsHasBitsOfCpu) {
   const auto wanted = run_on_cpus(2, GetParam().train_ahead);
   expect_bits(GetParam().train_ahead, wanted);
   expect_near(run_on_devices({.hosts = one_host(1)}, GetParam().train_ahead), run_on_cpus(1, GetParam().train_ahead), 0,
@@ -188,11 +187,11 @@ TEST_P(Fused, WhatTheDeviceLeavesOutWasNeverThere) {
   expect_near(run_on_devices(options, GetParam().train_ahead), wanted, 0, "through the hosts");
 }
 
-TEST(FusedFailures, ARankThatFailsBeforeTheVoteIsHeardOfByAll) {
+TEST(FusedUpdate, FailureBeforeOverflowCheckReachesAllRanks) {
   expect_bits(fail_before_the_vote, run_on_cpus(2, fail_before_the_vote));
 }
 
-// How often the devices of two ranks ran each kernel.
+// The number of launches of each kernel on the devices of two ranks.
 struct Launches {
   int updates = 0;
   int searches = 0;
@@ -205,8 +204,7 @@ Launches launches_of(const TorchProgram& program, const char* kernel) {
   return {count(kernel), count("kolo_find_nonfinite"), count("kolo_pack")};
 }
 
-// What a launch updates it updates at the same time: a weight that is there twice, or memory that two share, takes a
-// launch for each, in their order.
+// A launch updates its weights at the same time. Weights that share memory therefore take one launch each, in order.
 Tensors one_memory_for_several(Place& place) {
   const at::Tensor whole = at::ones({8}).to(place.device);
   const at::Tensor first = whole.narrow(0, 0, 4).requires_grad_();
@@ -220,12 +218,12 @@ Tensors one_memory_for_several(Place& place) {
   return {whole.cpu()};
 }
 
-TEST(FusedLaunches, WeightsThatShareMemoryAreUpdatedOneAfterTheOther) {
+TEST(FusedUpdate, WeightsThatShareMemoryTakeOneLaunchEach) {
   EXPECT_EQ(launches_of(one_memory_for_several, "kolo_sgd").updates, 2 * 3);
   expect_bits(one_memory_for_several, run_on_cpus(2, one_memory_for_several));
 }
 
-// Also where they have had different numbers of steps.
+// Weights that share memory and have had different numbers of steps.
 Tensors one_memory_and_other_numbers(Place& place) {
   const at::Tensor whole = at::linspace(1, 2, 12).to(place.device);
   const at::Tensor first = whole.narrow(0, 0, 8).detach().requires_grad_();
@@ -243,11 +241,11 @@ Tensors one_memory_and_other_numbers(Place& place) {
   return {whole.cpu()};
 }
 
-TEST(FusedLaunches, WeightsThatShareMemoryKeepTheirOrderWhateverTheirSteps) {
+TEST(FusedUpdate, WeightsThatShareMemoryAreUpdatedInOrder) {
   expect_bits(one_memory_and_other_numbers, run_on_cpus(2, one_memory_and_other_numbers));
 }
 
-// The one that takes another's place is there before the other goes.
+// The new DistributedOptimizer is made before the old one is destroyed.
 Tensors replace_the_distributed_optimizer(Place& place) {
   const OddParameters parameters(place.device);
   const auto sgd = parameters.optimizer<FusedSGD, SgdGroups>();
@@ -258,7 +256,7 @@ Tensors replace_the_distributed_optimizer(Place& place) {
   return parameters.values();
 }
 
-// Another one has come and gone meanwhile.
+// A second DistributedOptimizer is made and destroyed during the training.
 Tensors keep_the_distributed_optimizer(Place& place) {
   const OddParameters parameters(place.device);
   const auto sgd = parameters.optimizer<FusedSGD, SgdGroups>();
@@ -269,7 +267,7 @@ Tensors keep_the_distributed_optimizer(Place& place) {
   return parameters.values();
 }
 
-TEST(FusedReplacement, KeepsTheKernels) {
+TEST(FusedUpdate, KernelsAreUsedAfterOptimizerIsWrappedAgain) {
   const TorchProgram plain = train<FusedSGD, SgdGroups>;
   for (const auto& program : {replace_the_distributed_optimizer, keep_the_distributed_optimizer}) {
     EXPECT_EQ(launches_of(program, "kolo_sgd").updates, launches_of(plain, "kolo_sgd").updates);
@@ -277,16 +275,16 @@ TEST(FusedReplacement, KeepsTheKernels) {
   }
 }
 
-// Every step is launched, whatever becomes of it.
-TEST_P(Fused, ADeviceThatDecidesIsAskedNothing) {
+// The device decides whether a launched step has an effect.
+TEST_P(FusedUpdate, StepAsyncLaunchesEveryStep) {
   const Launches found = launches_of(GetParam().train_ahead, GetParam().kernel);
   EXPECT_GE(found.updates, 2 * 2 * (kSteps + 2));
   EXPECT_EQ(found.searches, 2 * 2 * (kSteps + 2));
 }
 
-// Two groups, several buckets. Tensor 2 is a step behind the others of its group, so that takes two launches: with SGD
-// in one step, where momenta begin, with AdamW in all that follow.
-TEST_P(Fused, AGroupIsOneLaunch) {
+// Two groups, several buckets. Tensor 2 is one step behind the others of its group, so its group takes two launches:
+// with SGD in the step where momenta begin, with AdamW in all later steps.
+TEST_P(FusedUpdate, EachGroupIsOneLaunch) {
   const Launches found = launches_of(GetParam().train, GetParam().kernel);
   const std::string_view name = GetParam().name;
   const int behind = name == "Sgd" ? 1 : name == "Adamw" ? kSteps - 1 : 0;
@@ -295,14 +293,14 @@ TEST_P(Fused, AGroupIsOneLaunch) {
   EXPECT_EQ(found.searches, 0);
 }
 
-// Five steps, of which two are left out.
-TEST_P(Fused, AStepThatIsScaledIsALaunchMoreAGroup) {
+// Five steps, of which two are skipped.
+TEST_P(FusedUpdate, ScaledStepHasOneMoreLaunchForEachGroup) {
   const Launches found = launches_of(GetParam().train_scaled, GetParam().kernel);
   EXPECT_EQ(found.updates, 2 * 2 * 3);
   EXPECT_EQ(found.searches, 2 * 2 * kSteps);
 }
 
-// What kolo's kernels do not take, torch's do: other types, and an optimizer that is not wrapped any more.
+// kolo's kernels do not support other types, nor an optimizer that is no longer wrapped.
 template <class Optimizer, class Groups>
 Tensors mixed_types(Place& place) {
   const OddParameters parameters(place.device);
@@ -330,7 +328,7 @@ Tensors mixed_types(Place& place) {
   return values;
 }
 
-TEST(FusedMixed, WhatIsNotLaunchedIsUpdatedByTorch) {
+TEST(FusedUpdate, OtherTypesAndUnwrappedOptimizerAreUpdatedByTorch) {
   const std::vector<std::pair<TorchProgram, const char*>> programs{
       {mixed_types<FusedSGD, SgdGroups>, "kolo_sgd"}, {mixed_types<FusedAdamW, AdamwGroups>, "kolo_adamw"}};
   for (const auto& [program, kernel] : programs) {

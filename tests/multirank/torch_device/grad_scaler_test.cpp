@@ -1,4 +1,4 @@
-// Loss scaling around gradients that are reduced on devices: the bits of the CPU, steps left out included.
+// Loss scaling with gradients that are reduced on devices: the bits of the CPU, with skipped steps.
 #include "kolo/torch/grad_scaler.h"
 
 #include <torch/optim/sgd.h>
@@ -14,7 +14,7 @@ namespace {
 constexpr int kSteps = 5;
 bool overflows(int step) { return step == 1 || step == 3; }
 
-// In some steps the last rank's loss is infinite. Gradients are clipped in between, which needs them unscaled.
+// In some steps the loss of the last rank is infinite. The program clips the unscaled gradients.
 Tensors scaled_training(Place& place) {
   const Net net(place.device);
   auto sgd = std::make_shared<torch::optim::SGD>(net.parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
@@ -37,7 +37,7 @@ Tensors scaled_training(Place& place) {
   return net.values();
 }
 
-TEST(GradScalerOfRanksOnDevices, HasTheBitsOfTheCpu) {
+TEST(GradScalerOnDevices, WithOverflowsHasBitsOfCpu) {
   const auto wanted = run_on_cpus(2, scaled_training);
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     const auto found = run_on_devices({.hosts = one_host(2), .seed = seed}, scaled_training);
@@ -49,8 +49,8 @@ TEST(GradScalerOfRanksOnDevices, HasTheBitsOfTheCpu) {
   }
 }
 
-// One scaler, and optimizers one after the other: on rank 0 the second may have the first one's place in memory, on
-// rank 1, where somebody holds that, it has another.
+// One scaler and several optimizers, one after the other. On rank 0 the second may have the address of the first. On
+// rank 1, which keeps the first, the second has another address.
 Tensors an_optimizer_a_phase(Place& place) {
   const at::Tensor weight = at::ones({4}).to(place.device).requires_grad_();
   GradScaler scaler(place.context, {.init_scale = 8});
@@ -70,15 +70,15 @@ Tensors an_optimizer_a_phase(Place& place) {
   return {weight.detach().cpu()};
 }
 
-TEST(GradScalerOfRanksOnDevices, KnowsAnOptimizerByMoreThanItsAddress) {
+TEST(GradScalerOnDevices, NewOptimizerAtAddressOfOldOneIsDistinguished) {
   DeviceWorld::Options options{.hosts = one_host(2)};
   options.config.timeout = std::chrono::seconds(20);
   const auto found = run_on_devices(options, an_optimizer_a_phase);
   for (const auto& rank : found) EXPECT_TRUE(rank.front().allclose(at::full({4}, 1 - 6 * 0.0125)));
 }
 
-// If an optimizer is wrapped again while all that it has on the device is frozen, it has no kernels, and the vote of
-// before. `spare`, which never has a gradient, keeps it from being an optimizer of no trainable parameter.
+// If an optimizer is wrapped again while all its device parameters are frozen, it has no kernels, but its earlier
+// overflow flag. `spare` never has a gradient; without it, the optimizer would have no trainable parameter.
 Tensors freeze_the_body(Place& place) {
   const at::Tensor head = at::ones({4}).to(place.device).requires_grad_();
   const at::Tensor body = at::ones({4}).to(place.device).requires_grad_();
@@ -103,7 +103,7 @@ Tensors freeze_the_body(Place& place) {
   return {head.detach().cpu(), body.detach().cpu()};
 }
 
-TEST(GradScalerOfRanksOnDevices, StepsAnOptimizerThatWasFrozenWhole) {
+TEST(GradScalerOnDevices, OptimizerWithoutTrainableDeviceParameterEqualsCpu) {
   const auto wanted = run_on_cpus(2, freeze_the_body);
   const auto found = run_on_devices({.hosts = one_host(2)}, freeze_the_body);
   for (std::size_t rank = 0; rank < 2; ++rank) {
@@ -111,8 +111,8 @@ TEST(GradScalerOfRanksOnDevices, StepsAnOptimizerThatWasFrozenWhole) {
   }
 }
 
-// The kernels have gone with the Context: LibTorch's are left to the optimizer, and the scaler says what is wrong.
-TEST(GradScalerOfRanksOnDevices, AndItsOptimizersMayOutliveTheirContext) {
+// The kernels are destroyed with the Context. The wrapped optimizer uses those of LibTorch, and the scaler throws.
+TEST(GradScalerOnDevices, StepAfterContextIsUsageErrorAndWrappedOptimizerWorks) {
   DeviceWorld world({.hosts = one_host(2)});
   world.nccl().expect_lost_buffers(2);  // the optimizers'
   TorchDevice torch_device(world.device());
@@ -144,8 +144,8 @@ TEST(GradScalerOfRanksOnDevices, AndItsOptimizersMayOutliveTheirContext) {
   }
 }
 
-// What it has of it then, votes and steps that the device was to decide on, goes without harm.
-TEST(GradScalerOfRanksOnDevices, MayOutliveItsContext) {
+// Pending overflow flags and steps are destroyed without harm.
+TEST(GradScalerOnDevices, CallsAfterContextAreUsageErrorExceptLoad) {
   DeviceWorld world({.hosts = one_host(2)});
   world.nccl().expect_lost_buffers(2);  // the votes'
   TorchDevice torch_device(world.device());

@@ -1,4 +1,4 @@
-// normalize_images(): the bits of its formula on the host, by LibTorch's operations on a device, and by the kernel.
+// normalize_images(): the bits of its formula on the CPU, by operations of LibTorch on a device, and by the kernel.
 #include "kolo/data/normalize_images.h"
 
 #include <ATen/Functions.h>
@@ -19,7 +19,8 @@ using testing::HasSubstr;
 const at::MemoryFormat kFormats[] = {at::MemoryFormat::ChannelsLast, at::MemoryFormat::Contiguous};
 const c10::ScalarType kTypes[] = {c10::kFloat, c10::kHalf, c10::kBFloat16};
 
-// What a call gets. Rows of 7 are no multiple of a thread's four pixels; one pixel an image is in both formats at once.
+// The arguments of a call. Rows of 7 are no multiple of the four pixels of a thread; an image of one pixel has both
+// formats.
 struct Case {
   at::Tensor bytes;  // on the host
   at::Tensor flips;
@@ -82,7 +83,7 @@ at::Tensor formula(const Case& of) {
   return images.to(of.options.dtype);
 }
 
-// Each case, in a stream of its own that only the current one is ordered behind.
+// Each case runs in its own stream, which only the current stream waits for.
 void expect_the_formula(Place& place) {
   const UserStream side = place.side();
   int number = 0;
@@ -98,14 +99,14 @@ void expect_the_formula(Place& place) {
   side.synchronize();
 }
 
-TEST(NormalizeImages, ByTheFormulaOnTheHost) {
+TEST(NormalizeImages, EqualsFormulaOnCpu) {
   run_on_cpus(1, [](Place& place) -> Tensors {
     expect_the_formula(place);
     return {};
   });
 }
 
-// How often the kernel was launched on two ranks, which both have the formula's bits.
+// The number of launches of the kernel on two ranks, which both have the bits of the formula.
 int launches_for(std::uint64_t seed, bool with_optimizer) {
   DeviceWorld world({.hosts = one_host(2), .seed = seed});
   run_on_devices(world, [&](Place& place) {
@@ -116,8 +117,7 @@ int launches_for(std::uint64_t seed, bool with_optimizer) {
   return world.device().launches("kolo_images");
 }
 
-// By LibTorch's operations, or by the kernel.
-TEST(NormalizeImages, TheSameBitsOnADeviceWithAndWithoutTheKernel) {
+TEST(NormalizeImages, EqualsFormulaOnDeviceWithAndWithoutKernel) {
   constexpr int kOfNoImages = 2 * 3;
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     EXPECT_EQ(launches_for(seed, false), 0);
@@ -135,7 +135,7 @@ void expect_refused(Context& context, const char* text, const at::Tensor& bytes,
   }
 }
 
-TEST(NormalizeImages, WhatIsNoBatchOfImagesIsRefusedInWords) {
+TEST(NormalizeImages, InvalidArgumentIsUsageErrorThatNamesIt) {
   run_on_cpus(1, [](Place& place) -> Tensors {
     const at::Tensor good = pictures(3, 5, 7);
     expect_refused(place.context, "images is undefined", {});

@@ -1,5 +1,5 @@
-// Everything that the binding does for the order of things on a device is needed: without it the simulated device finds
-// a race, whatever the order in which things run.
+// Each wait and record of the binding is necessary: without it the simulated device finds a race, in every order in
+// which the device runs its work.
 #include <gmock/gmock.h>
 
 #include "kolo/spi/communicator.h"
@@ -51,9 +51,8 @@ struct Rank {
   UserStream user;
 };
 
-// Three steps on two ranks; in the second one rank 1 has no gradient, and so nothing of its own to wait for. What a
-// host happens to see orders nothing in them, as that would hide what is missing; a step before, in which memory is
-// made and cleared, is whole.
+// Three steps on two ranks; in the second step rank 1 has no gradient to wait for. Polls by the CPU order nothing in
+// these steps, because that would hide a missing wait. The step before, which allocates memory, omits nothing.
 template <class Optimizer>
 void train(Place& place, SimulatedDevice& device, TorchDevice& torch_device, Mutant& mutant, const Omission& omission) {
   Rank<Optimizer> it(place, mutant);
@@ -96,14 +95,14 @@ Found found_with(const Omission& omission, DeviceReduction reduction, std::uint6
 }
 
 const Omission kOmissions[] = {
-    {.name = "TheLaneDoesNotWaitForBackward", .wait = Wait{Role::lane, Role::backward}},
-    {.name = "TheLaneDoesNotWaitForWhoReadsTheLastResults", .wait = Wait{Role::lane, Role::user}},
-    {.name = "TheUpdateDoesNotWaitForTheLane", .wait = Wait{Role::user, Role::lane}},
+    {.name = "CommStreamDoesNotWaitForBackward", .wait = Wait{Role::lane, Role::backward}},
+    {.name = "CommStreamDoesNotWaitForReaderOfLastResults", .wait = Wait{Role::lane, Role::user}},
+    {.name = "UpdateDoesNotWaitForCommStream", .wait = Wait{Role::user, Role::lane}},
     {.name = "GradientsAreNotRecorded", .records = true},
-    {.name = "StreamsAreTheWrongOnes", .streams = true},
-    {.name = "TheLaneDoesNotWaitForAFusedUpdate", .wait = Wait{Role::lane, Role::user}, .fused = true},
-    {.name = "AFusedUpdateDoesNotWaitForTheLane", .wait = Wait{Role::user, Role::lane}, .fused = true},
-    {.name = "AFusedUpdateIsInTheWrongStream", .fused = true, .misplaced = true}};
+    {.name = "DefaultStreamIsUsedAsCurrentStream", .streams = true},
+    {.name = "CommStreamDoesNotWaitForFusedUpdate", .wait = Wait{Role::lane, Role::user}, .fused = true},
+    {.name = "FusedUpdateDoesNotWaitForCommStream", .wait = Wait{Role::user, Role::lane}, .fused = true},
+    {.name = "FusedUpdateIsLaunchedInDefaultStream", .fused = true, .misplaced = true}};
 
 std::string name_of(DeviceReduction reduction) { return reduction == DeviceReduction::host ? "Host" : "Nccl"; }
 
@@ -114,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(Omissions, BindingMutation,
 
 constexpr std::uint64_t kSeeds = 20;
 
-TEST_P(BindingMutation, IsFoundWhateverTheOrder) {
+TEST_P(BindingMutation, RaceIsFoundInEveryOrder) {
   const auto& [reduction, omission] = GetParam();
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     const Found found = found_with(omission, reduction, seed);
@@ -128,7 +127,7 @@ class NoBindingMutation : public testing::TestWithParam<DeviceReduction> {};
 INSTANTIATE_TEST_SUITE_P(Reductions, NoBindingMutation, testing::ValuesIn(device_reductions()),
                          [](const auto& one) { return name_of(one.param); });
 
-TEST_P(NoBindingMutation, WithEverythingNothingIsFound) {
+TEST_P(NoBindingMutation, NoViolationIsFound) {
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     for (const bool fused : {false, true}) {
       const Found found = found_with({.name = "nothing", .fused = fused}, GetParam(), seed);

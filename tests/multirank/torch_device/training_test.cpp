@@ -1,8 +1,8 @@
-// DistributedOptimizer on tensors of devices trains to the bits that it trains to on the CPU, whatever the order in
-// which the devices run things and whoever reduces, and the simulated device has nothing to complain of.
+// DistributedOptimizer on tensors of devices gives the bits of the CPU, in every order in which the devices run their
+// work and with each reduction, and the simulated device finds no violation.
 //
-// Two ranks: a sum of two has no order, and its half is exact. With more ranks NCCL's sums are rounded in another order
-// than the hosts'.
+// Two ranks: a sum of two has no order, and its half is exact. With more ranks, NCCL and the CPU round sums in
+// different orders.
 #include "kolo/torch/distributed_optimizer.h"
 #include "kolo/torch/fused_optimizers.h"
 #include "multirank/torch_device/gradient_programs.h"
@@ -53,7 +53,7 @@ INSTANTIATE_TEST_SUITE_P(Programs, TrainingOnDevices,
                            return std::string(std::get<1>(one.param).name) + (host ? "ByHosts" : "ByNccl");
                          });
 
-// With one rank and a scale each gradient is packed, and remembered as one of several ranks is.
+// With one rank and a prescale, each gradient is packed and tracked as with several ranks.
 Tensors scaled_by_a_lone_rank(Place& place) {
   const at::Tensor weight = at::ones({4}).to(place.device).requires_grad_();
   const auto sgd = std::make_shared<FusedSGD>(std::vector<at::Tensor>{weight}, torch::optim::SGDOptions(0.5));
@@ -66,7 +66,7 @@ Tensors scaled_by_a_lone_rank(Place& place) {
   return {weight.detach().cpu()};
 }
 
-TEST(TrainingOnADevice, OfALoneRankThatScalesIsThatOfTheCpu) {
+TEST(TrainingOnDevices, WithOneRankAndPrescaleHasExactWeights) {
   const auto found = run_on_devices({.hosts = one_host(1)}, scaled_by_a_lone_rank);
   EXPECT_TRUE(found[0][0].equal(at::full({4}, -0.5)));
 }
@@ -84,21 +84,21 @@ void compare(const std::vector<Tensors>& found, const std::vector<Tensors>& want
   }
 }
 
-TEST_P(TrainingOnDevices, HasTheBitsOfTheCpu) {
+TEST_P(TrainingOnDevices, HasBitsOfCpu) {
   const auto wanted = run_on_cpus(2, program());
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     compare(run_on_devices(world(one_host(2), seed), program()), wanted, true, seed);
   }
 }
 
-TEST_P(TrainingOnDevices, HasTheBitsOfTheCpuOnARankThatIsAlone) {
+TEST_P(TrainingOnDevices, HasBitsOfCpuWithOneRank) {
   const auto wanted = run_on_cpus(1, program());
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     compare(run_on_devices(world(one_host(1), seed), program()), wanted, true, seed);
   }
 }
 
-TEST_P(TrainingOnDevices, IsTheCpusButForRoundingOnThreeRanksOfTwoHosts) {
+TEST_P(TrainingOnDevices, EqualsCpuUpToRoundingOnThreeRanksOfTwoHosts) {
   const auto wanted = run_on_cpus(3, program());
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     compare(run_on_devices(world({0, 0, 1}, seed), program()), wanted, false, seed);
