@@ -1,4 +1,4 @@
-// Ranks that throw, stay away or leave, as processes: what all the others get.
+// Ranks that throw, do not call an operation or shut down their Context, as processes: the errors of all other ranks.
 #include <gmock/gmock.h>
 
 #include "multirank/faults/process_world.h"
@@ -42,7 +42,7 @@ void expect_peer_failed(Call call, Rank failed) {
   }
 }
 
-TEST(Failing, ARoundReachesAllOthersWithItsTextAndTheNextOneWorks) {
+TEST(RankFailure, InRoundReachesPeersWithItsTextAndNextRoundWorks) {
   for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
     Rounds rounds(context);
     for (const auto& [clean_before, contributed] : {std::pair{0, 0}, {0, 2}, {1, 0}, {3, 1}, {2, 3}}) {
@@ -61,7 +61,7 @@ TEST(Failing, ARoundReachesAllOthersWithItsTextAndTheNextOneWorks) {
   });
 }
 
-TEST(Failing, ReachesThoseWhoWaitForANamedOperation) {
+TEST(RankFailure, ReachesPeersThatWaitForNamedOperation) {
   for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
     const std::vector<float> input(8, 1.0F);
     if (roles.is_odd) {
@@ -85,7 +85,7 @@ void sum_directly(Context& context) {
   EXPECT_EQ(value, static_cast<float>(context.size()));
 }
 
-TEST(Failing, ReachesThoseWhoWaitInACollectiveCalledDirectlyAndEndsTheGroup) {
+TEST(RankFailure, ReachesPeersInDirectCollectiveAndEndsGroup) {
   for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
     sum_directly(context);
     if (roles.is_odd) {
@@ -96,7 +96,7 @@ TEST(Failing, ReachesThoseWhoWaitInACollectiveCalledDirectlyAndEndsTheGroup) {
   });
 }
 
-TEST(Failing, BeforeTheFirstReducerReachesThoseWhoMakeIt) {
+TEST(RankFailure, ReachesPeersInFirstMakeReducer) {
   for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
     if (roles.is_odd) {
       EXPECT_THROW(context.run([] { throw std::runtime_error("bad batch"); }), std::runtime_error);
@@ -106,7 +106,7 @@ TEST(Failing, BeforeTheFirstReducerReachesThoseWhoMakeIt) {
   });
 }
 
-TEST(Leaving, EndsCollectivesCalledDirectlyThatTheRankDoesNotComeTo) {
+TEST(Shutdown, FailsPendingCollectivesOfPeers) {
   for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
     for (int i = 0; i < 100; ++i) sum_directly(context);
     if (roles.is_odd) return context.shutdown();
@@ -123,7 +123,7 @@ TEST(Leaving, EndsCollectivesCalledDirectlyThatTheRankDoesNotComeTo) {
 
 // --- names ---
 
-TEST(Names, ADuplicateIsRefusedAtOnceOnTheRankThatMadeIt) {
+TEST(NamedOperation, DuplicateNameIsUsageErrorOnItsRankOnly) {
   for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
     const std::vector<float> input(8, 1.0F);
     std::vector<float> output(8);
@@ -167,7 +167,7 @@ void expect_timeout(Call call, const std::string& name, Rank missing) {
   }
 }
 
-TEST(Deadlines, OfANamedOperationNameItAndTheMissingRankOnEveryRankThatWaits) {
+TEST(Timeout, OfNamedOperationNamesOperationAndMissingRank) {
   for_every_odd_rank(impatient(), [](Context& context, const Roles& roles) {
     const std::vector<float> input(8, 1.0F);
     if (!roles.is_odd) {
@@ -183,7 +183,7 @@ TEST(Deadlines, OfANamedOperationNameItAndTheMissingRankOnEveryRankThatWaits) {
   });
 }
 
-TEST(Deadlines, OfOneWaitLeaveTheOperationAlone) {
+TEST(Timeout, OfOneWaitDoesNotEndOperation) {
   for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
     const std::vector<float> input(8, 1.0F);
     if (!roles.is_odd) {
@@ -199,7 +199,7 @@ TEST(Deadlines, OfOneWaitLeaveTheOperationAlone) {
   });
 }
 
-TEST(Deadlines, OfARoundNameTheRankThatDidNotEnterIt) {
+TEST(Timeout, OfRoundNamesMissingRank) {
   for (const int clean : {0, 2}) {
     SCOPED_TRACE(std::to_string(clean) + " rounds before");
     for_every_odd_rank(impatient(), [clean](Context& context, const Roles& roles) {
@@ -211,7 +211,7 @@ TEST(Deadlines, OfARoundNameTheRankThatDidNotEnterIt) {
   }
 }
 
-TEST(Deadlines, OfAPlainCollectiveNameTheRankThatDidNotCome) {
+TEST(Timeout, OfDirectCollectiveNamesMissingRank) {
   for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
     context.communicator().barrier(20s);
     if (!roles.is_odd) expect_timeout([&] { context.communicator().barrier(300ms); }, "barrier", roles.odd);
@@ -230,7 +230,7 @@ void expect_lost(Call call, Rank lost) {
   }
 }
 
-TEST(Leaving, EndsWhatIsPendingOnTheOthersAndWhatFollows) {
+TEST(Shutdown, FailsPendingAndLaterOperationsOfPeers) {
   for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
     const std::vector<float> input(8, 1.0F);
     if (roles.is_odd) {
@@ -248,7 +248,7 @@ TEST(Leaving, EndsWhatIsPendingOnTheOthersAndWhatFollows) {
   });
 }
 
-TEST(Leaving, EndsTheRoundThatTheLeaverIsNotIn) {
+TEST(Shutdown, FailsRoundOfPeers) {
   for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
     {
       Rounds rounds(context);
@@ -259,8 +259,8 @@ TEST(Leaving, EndsTheRoundThatTheLeaverIsNotIn) {
   });
 }
 
-// Ranks shut down at different moments: whatever a rank submits or waits for meanwhile is an error or complete.
-TEST(Shutdown, OfAllWithWorkInFlightNeitherHangsNorCrashes) {
+// Ranks shut down at different moments. Each operation that a rank submits or waits for completes or fails.
+TEST(Shutdown, OfAllRanksEndsWorkInFlight) {
   const std::vector<float> input(200'000, 1.0F);
   for (int repeat = 0; repeat < 8; ++repeat) {
     std::vector<Work> works;

@@ -1,5 +1,5 @@
-// Engines of ranks that are threads, over message transports of which one rank's end misbehaves: late messages change
-// nothing; lost and cut ones, and a rank that falls silent, are typed errors on every rank within the deadline.
+// Engines of ranks that are threads, with a faulty transport on one rank. Late messages change no result. Lost or
+// truncated messages and a silent rank are typed errors on every rank within the timeout.
 #include <gmock/gmock.h>
 
 #include <barrier>
@@ -23,7 +23,7 @@ bool all_are(std::span<const std::byte> bytes, float wanted) {
   return std::all_of(values.begin(), values.end(), [wanted](float value) { return value == wanted; });
 }
 
-// Steps with an operation by name and a round; throws the first error. Every result is looked at.
+// Steps with a named operation and a round; checks every result and throws the first error.
 void train(Node& node) {
   const std::vector<float> mine(kCount, static_cast<float>(node.rank() + 1));
   const float sum = kRanks * (kRanks + 1) / 2.0F;
@@ -39,7 +39,7 @@ void train(Node& node) {
   }
 }
 
-// Runs `body(node)` on every rank; nobody leaves before all are through.
+// Runs `body(node)` on every rank; no node is destroyed before all ranks are done.
 template <class Body>
 void run(const transport::Faults& faults, Rank faulty, const Config& config, Body body) {
   auto ends = transport::make_inproc(kRanks);
@@ -54,7 +54,7 @@ void run(const transport::Faults& faults, Rank faulty, const Config& config, Bod
   });
 }
 
-TEST(FaultyEngine, LateMessagesChangeNothing) {
+TEST(EngineOverFaultyTransport, LateMessagesChangeNoResult) {
   for (const auto mode : {CoordinatorMode::never, CoordinatorMode::always}) {
     for (const Rank faulty : {0, 2}) {
       run({.seed = 7, .max_delay_tests = 20}, faulty, quick(mode), [](Node& node) { EXPECT_NO_THROW(train(node)); });
@@ -79,16 +79,16 @@ void expect_typed_errors(const transport::Faults& faults, Rank faulty) {
   });
 }
 
-TEST(FaultyEngine, LostMessagesAreErrorsOnEveryRank) {
+TEST(EngineOverFaultyTransport, LostMessagesAreErrorOnEveryRank) {
   for (const Rank faulty : {0, 1}) expect_typed_errors({.drop = 1}, faulty);
 }
 
-TEST(FaultyEngine, CutMessagesAreErrorsOnEveryRank) {
+TEST(EngineOverFaultyTransport, TruncatedMessagesAreErrorOnEveryRank) {
   for (const Rank faulty : {0, 1}) expect_typed_errors({.truncate = 1}, faulty);
 }
 
 // In the first negotiation, and later.
-TEST(FaultyEngine, ARankThatFallsSilentIsAnErrorOnEveryRank) {
+TEST(EngineOverFaultyTransport, SilentRankIsErrorOnEveryRank) {
   for (const Rank faulty : {0, 1}) expect_typed_errors({.kill_at = faulty == 0 ? 6U : 60U}, faulty);
 }
 

@@ -1,4 +1,4 @@
-// Ranks that disagree, as processes: every rank learns it, with both sides' values, and everything goes on.
+// Ranks that disagree, as processes: every rank gets an error with both values, and the next operation works.
 #include <gmock/gmock.h>
 
 #include <cstring>
@@ -38,7 +38,7 @@ const Difference kDifferences[] = {
     {"operation", [](Request& request) { request.kind = RequestKind::broadcast; }, "allreduce", "broadcast"},
 };
 
-TEST(Mismatch, OfANamedOperationIsAnErrorOnEveryRankAndDisturbsNothing) {
+TEST(NamedOperation, DifferenceIsMismatchErrorOnEveryRankAndOthersComplete) {
   for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
     const std::vector<float> input(8, 1.0F);
     std::vector<float> output(8);
@@ -58,7 +58,7 @@ TEST(Mismatch, OfANamedOperationIsAnErrorOnEveryRankAndDisturbsNothing) {
   });
 }
 
-TEST(Mismatch, OfABroadcastsRoot) {
+TEST(NamedOperation, DifferentBroadcastRootsAreMismatchErrorOnEveryRank) {
   for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
     std::vector<float> data(8, 1.0F);
     Request request = allreduce("data", data, &data);
@@ -102,7 +102,7 @@ const std::vector<TableDifference> kTableDifferences = {
     {"settings", [](auto&, auto& options) { options.settings = "passes=2"; }, {"passes=2"}},
 };
 
-TEST(Mismatch, OfTablesIsFoundWhenTheReducerIsMade) {
+TEST(GradientReducer, DifferentTablesAreMismatchErrorOfMakeReducer) {
   for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
     const std::vector<float> ones(1000, 1.0F);
     for (const auto& difference : kTableDifferences) {
@@ -161,8 +161,8 @@ class Training {
   std::size_t tensors_ = table().size();
 };
 
-// In the first round, which is negotiated, and in later ones; "no error" is part of what is expected.
-TEST(Divergence, AMissingGradientCountsAsZeros) {
+// In the first round, which is negotiated, and in later ones, without an error.
+TEST(GradientReducer, MissingGradientCountsAsZeros) {
   for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
     const auto size = static_cast<float>(context.size());
     const float all = size * (size + 1) / 2;
@@ -183,7 +183,7 @@ TEST(Divergence, AMissingGradientCountsAsZeros) {
   });
 }
 
-TEST(Divergence, ANewParameterOnOneRankIsAnErrorOnEveryRank) {
+TEST(GradientReducer, ParameterAddedOnOneRankIsMismatchErrorOnEveryRank) {
   for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
     Training training(context);
     for (const int clean : {0, 2}) {
@@ -203,7 +203,7 @@ TEST(Divergence, ANewParameterOnOneRankIsAnErrorOnEveryRank) {
   });
 }
 
-TEST(Divergence, AChangedShapeOnOneRankIsAnErrorOnEveryRank) {
+TEST(GradientReducer, ShapeChangedOnOneRankIsMismatchErrorOnEveryRank) {
   for_every_odd_rank(quick(), [](Context& context, const Roles& roles) {
     Training training(context);
     for (int step = 0; step < 2; ++step) training.expect_clean_round();
