@@ -1,4 +1,4 @@
-// The monitor among ranks that live: what it says, what it costs, and who cannot disturb it. Losses: tests/faults.
+// The monitor without a loss: its reports, its cost, and garbage at its port. tests/faults tests losses.
 #include <gmock/gmock.h>
 #include <mpi.h>
 #include <netinet/in.h>
@@ -53,7 +53,7 @@ std::vector<Rank> everybody(const Context& context) {
   return ranks;
 }
 
-TEST(Monitor, NothingSpinsOrPollsInAnIdleProcess) {
+TEST(Monitor, IdleProcessNeitherSpinsNorPolls) {
   const auto context = Context::create(Config{});
   static_cast<void>(sum_of_ranks(*context));
   std::this_thread::sleep_for(200ms);  // until the coordinator has parked
@@ -61,7 +61,7 @@ TEST(Monitor, NothingSpinsOrPollsInAnIdleProcess) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-TEST(Monitor, NobodyLostIsEverybodyAndAllCanBeginAnew) {
+TEST(Monitor, WithoutLossAllRanksSurviveAndNewContextWorks) {
   auto context = Context::create(Config{});
   EXPECT_EQ(context->survivors(), everybody(*context));
   for (int i = 0; i < 3; ++i) {
@@ -72,13 +72,13 @@ TEST(Monitor, NobodyLostIsEverybodyAndAllCanBeginAnew) {
   context->communicator().barrier(50s);
 }
 
-TEST(Monitor, RanksThatAreThreadsCannotBeLost) {
+TEST(Monitor, RanksThatAreThreadsAllSurviveAndGetNoNewContext) {
   const auto contexts = Context::create_local(2);
   EXPECT_THAT(contexts[1]->survivors(), ElementsAre(0, 1));
   EXPECT_THROW(static_cast<void>(Context::create_over_survivors(*contexts[0])), UsageError);
 }
 
-TEST(Monitor, WithoutOneThereIsNoAnswer) {
+TEST(Monitor, SurvivorsIsUsageErrorWithoutMonitor) {
   Config config;
   config.monitor = false;
   const auto context = Context::create(config);
@@ -87,8 +87,8 @@ TEST(Monitor, WithoutOneThereIsNoAnswer) {
   context->communicator().barrier(50s);
 }
 
-// Rank 0 too, over which the engine's own reports go.
-TEST(Monitor, AStallReportSaysWhatTheMissingRankIsDoing) {
+// Also for rank 0, which relays the stall reports of the engine.
+TEST(Monitor, StallReportNamesActivityOfMissingRank) {
   Lines lines;
   Config config;
   config.stall_warning = 300ms;
@@ -107,7 +107,7 @@ TEST(Monitor, AStallReportSaysWhatTheMissingRankIsDoing) {
   }
 }
 
-TEST(Monitor, AStalledRoundNamesWhoIsAway) {
+TEST(Monitor, StallReportOfRoundNamesMissingRank) {
   Lines lines;
   Config config;
   config.stall_warning = 300ms;
@@ -131,7 +131,7 @@ TEST(Monitor, AStalledRoundNamesWhoIsAway) {
   context->communicator().barrier(50s);
 }
 
-// Where this process listens: the monitor's port.
+// The addresses at which this process listens; one is the monitor's port.
 std::vector<sockaddr_in> listeners() {
   std::vector<sockaddr_in> found;
   for (int fd = 3; fd < 1024; ++fd) {
@@ -153,7 +153,7 @@ int call(const sockaddr_in& address) {
   return made;
 }
 
-TEST(Monitor, GarbageAtItsPortDisturbsNobody) {
+TEST(Monitor, GarbageAtItsPortHasNoEffect) {
   const auto others = listeners();  // MPI's
   const auto context = Context::create(Config{});
   const auto is_new = [&](const sockaddr_in& address) {
