@@ -1,5 +1,5 @@
-// The contract for groups of processes, under mpirun: plain MPI, our algorithms over MPI, over shared-memory messages,
-// and direct.
+// The contract for groups of processes, under mpirun: plain MPI, and kolo's algorithms over MPI, over messages in
+// shared memory, and direct.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -34,12 +34,12 @@ void run_named(Communicator& communicator) {
   }
 }
 
-TEST(ProcessContract, Mpi) {
+TEST(CommunicatorOfProcesses, MpiKeepsContract) {
   const auto communicator = comm::make_mpi();
   run_all(*communicator);
 }
 
-TEST(ProcessContract, NetworkAlgorithmsOverMpi) {
+TEST(CommunicatorOfProcesses, AlgorithmsOverMpiKeepContract) {
   telemetry::Counters counters;
   const auto transport = transport::make_mpi(nullptr, counters);
   comm::AlgorithmicParts parts;
@@ -50,25 +50,26 @@ TEST(ProcessContract, NetworkAlgorithmsOverMpi) {
   run_named(*communicator);
 }
 
-enum class Way { network, lanes };
-class OneHost : public testing::TestWithParam<Way> {};
+// The memory that the communicator may use beside its messages.
+enum class Memory { none, shared };
+class SharedMemoryCommunicator : public testing::TestWithParam<Memory> {};
 
-TEST_P(OneHost, SharedMemory) {
+TEST_P(SharedMemoryCommunicator, KeepsContract) {
   telemetry::Counters counters;
   const auto bootstrap = cluster::make_mpi_bootstrap();
   const auto memory = transport::make_process_shared_memory(*bootstrap, kLimit);
   const auto transport = transport::make_shm(*bootstrap, *memory, kLimit);
   comm::AlgorithmicParts parts;
   parts.transport = transport.get();
-  if (GetParam() != Way::network) parts.shared_memory = memory.get();
+  if (GetParam() == Memory::shared) parts.shared_memory = memory.get();
   parts.counters = &counters;
   const auto communicator = comm::make_algorithmic(parts);
   run_all(*communicator);
-  if (GetParam() == Way::network) run_named(*communicator);
+  if (GetParam() == Memory::none) run_named(*communicator);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, OneHost, testing::Values(Way::network, Way::lanes),
-                         [](const auto& it) { return it.param == Way::network ? "Network" : "Lanes"; });
+INSTANTIATE_TEST_SUITE_P(Memories, SharedMemoryCommunicator, testing::Values(Memory::none, Memory::shared),
+                         [](const auto& it) { return it.param == Memory::none ? "Network" : "Direct"; });
 
 }  // namespace
 }  // namespace kolo::test

@@ -1,4 +1,4 @@
-// The contract for groups of threads: self, and our algorithms with and without shared memory.
+// The contract for groups of threads: self, and kolo's algorithms with and without shared memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace kolo::test {
 namespace {
 
-// What ranks share.
+// The memory that ranks share.
 enum class Memory { none, shared };
 std::string name_of(Memory memory) { return memory == Memory::none ? "_network_" : "_direct_"; }
 
@@ -27,9 +27,9 @@ struct Parameters {
   Algorithm algorithm = Algorithm::automatic;
 };
 
-class ThreadContract : public testing::TestWithParam<Parameters> {};
+class CommunicatorOfThreads : public testing::TestWithParam<Parameters> {};
 
-TEST_P(ThreadContract, Holds) {
+TEST_P(CommunicatorOfThreads, KeepsContract) {
   const auto [contract, ranks, memory, algorithm] = GetParam();
   auto transports = transport::make_inproc(ranks);
   auto memories = transport::make_inproc_shared_memory(ranks);
@@ -46,7 +46,7 @@ TEST_P(ThreadContract, Holds) {
   });
 }
 
-// Powers of two, and others: those take different ways.
+// Powers of two and other sizes, for which the algorithms differ.
 const std::vector<int> kGroups = {1, 2, 3, 4, 5, 7, 8};
 const std::vector<int> kFewGroups = {1, 2, 4, 5};
 
@@ -60,7 +60,7 @@ std::vector<Parameters> all_parameters() {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Algorithmic, ThreadContract, testing::ValuesIn(all_parameters()), [](const auto& it) {
+INSTANTIATE_TEST_SUITE_P(Algorithmic, CommunicatorOfThreads, testing::ValuesIn(all_parameters()), [](const auto& it) {
   return it.param.contract->name + name_of(it.param.memory) + std::to_string(it.param.ranks);
 });
 
@@ -85,15 +85,14 @@ std::vector<Parameters> named_parameters() {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Named, ThreadContract, testing::ValuesIn(named_parameters()), [](const auto& it) {
+INSTANTIATE_TEST_SUITE_P(Named, CommunicatorOfThreads, testing::ValuesIn(named_parameters()), [](const auto& it) {
   const auto* named = std::find_if(std::begin(kNamed), std::end(kNamed),
                                    [&](const Named& each) { return each.algorithm == it.param.algorithm; });
   return std::string(it.param.contract->name) + "_" + named->name + "_" + std::to_string(it.param.ranks);
 });
 
-// After allocate(), start() waits for no rank: rank 0 starts both operations, and rank 1 ends the first one before it
-// starts the second.
-TEST(OneHost, StartingDoesNotWaitForRanksThatAreElsewhere) {
+// Rank 0 starts both operations. Rank 1 ends the first operation before it starts the second.
+TEST(CommunicatorOfThreads, StartAfterAllocateWaitsForNoRank) {
   constexpr auto kLimit = std::chrono::seconds(20);
   auto transports = transport::make_inproc(2);
   auto memories = transport::make_inproc_shared_memory(2);
@@ -124,7 +123,7 @@ TEST(OneHost, StartingDoesNotWaitForRanksThatAreElsewhere) {
   });
 }
 
-TEST(SelfContract, Holds) {
+TEST(SelfCommunicator, KeepsContract) {
   const auto self = comm::make_self();
   for (const ContractCase& contract : communicator_contract()) {
     SCOPED_TRACE(contract.name);

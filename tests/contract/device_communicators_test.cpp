@@ -18,9 +18,9 @@ struct Parameters {
   std::uint64_t seed = 1;
 };
 
-class NcclContract : public testing::TestWithParam<Parameters> {};
+class CommunicatorOfDevices : public testing::TestWithParam<Parameters> {};
 
-TEST_P(NcclContract, Holds) {
+TEST_P(CommunicatorOfDevices, KeepsContract) {
   const auto [contract, ranks, seed] = GetParam();
   NcclRanks world(ranks, {.seed = seed});
   run_ranks(ranks, [&, contract = contract](int rank) {
@@ -30,7 +30,7 @@ TEST_P(NcclContract, Holds) {
   });
 }
 
-// A device has no flags of the host's to combine, and no memory that peers reach.
+// A device combines no flag words in CPU memory, and peers cannot access its memory.
 bool applies(const ContractCase& contract) {
   const std::string_view name = contract.name;
   return name != "flags_are_ored" && name != "veto_leaves_data" && !name.starts_with("scattered_");
@@ -46,7 +46,7 @@ std::vector<Parameters> all_parameters() {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Nccl, NcclContract, testing::ValuesIn(all_parameters()), [](const auto& it) {
+INSTANTIATE_TEST_SUITE_P(Nccl, CommunicatorOfDevices, testing::ValuesIn(all_parameters()), [](const auto& it) {
   return std::string(it.param.contract->name) + "_" + std::to_string(it.param.ranks);
 });
 

@@ -1,5 +1,5 @@
-// The hierarchical communicator between processes, as a Context makes it: on the hosts there are (emulated ones, see
-// hosts.cmake), and on pretended ones. Every test runs on any number of ranks.
+// The hierarchical communicator between processes, as a Context makes it: on real hosts (emulated ones, see
+// hosts.cmake) and on pretended ones. Every test runs on any number of ranks.
 #include <gmock/gmock.h>
 
 #include <numeric>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kLimit{60000};
 
-// One rank's end. Members are destroyed from the last to the first.
+// The communicator of one rank and the objects that it needs. Members are destroyed from the last to the first.
 struct End {
   std::unique_ptr<cluster::Bootstrap> real = cluster::make_mpi_bootstrap();
   std::unique_ptr<cluster::Bootstrap> pretended;
@@ -25,7 +25,7 @@ struct End {
   runtime::Wires wires;
   std::unique_ptr<Communicator> communicator;
 
-  // `hosts`: so many are pretended, numbered in turns; 0: those that there are.
+  // `hosts`: the number of pretended hosts, assigned to ranks in turn; 0: the real hosts.
   explicit End(int hosts) {
     cluster::Bootstrap* bootstrap = real.get();
     if (hosts != 0) {
@@ -40,9 +40,9 @@ struct End {
   }
 };
 
-class HierarchicalProcesses : public testing::TestWithParam<int> {};
+class HierarchicalCommunicatorOfProcesses : public testing::TestWithParam<int> {};
 
-TEST_P(HierarchicalProcesses, KeepTheContract) {
+TEST_P(HierarchicalCommunicatorOfProcesses, KeepsContract) {
   End end(GetParam());
   for (const ContractCase& contract : communicator_contract()) {
     SCOPED_TRACE(contract.name);
@@ -50,8 +50,8 @@ TEST_P(HierarchicalProcesses, KeepTheContract) {
   }
 }
 
-// What the whole of a host sends: 2(h-1)/h of the data in an allreduce, however many ranks it has, and little else.
-TEST_P(HierarchicalProcesses, EveryByteLeavesAHostOnce) {
+// In an allreduce, a host with any number of ranks sends 2(h-1)/h of the data, and little else.
+TEST_P(HierarchicalCommunicatorOfProcesses, SendsEachByteOfHostOnce) {
   End end(GetParam());
   constexpr std::size_t kBytes = std::size_t{12} << 20;
   constexpr std::size_t kSlack = kBytes / 1000;  // flags, and hosts whose blocks are a little longer than others'
@@ -81,7 +81,7 @@ TEST_P(HierarchicalProcesses, EveryByteLeavesAHostOnce) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Hosts, HierarchicalProcesses, testing::Values(0, 2, 3), [](const auto& it) {
+INSTANTIATE_TEST_SUITE_P(Hosts, HierarchicalCommunicatorOfProcesses, testing::Values(0, 2, 3), [](const auto& it) {
   return it.param == 0 ? "real" : "pretended" + std::to_string(it.param);
 });
 

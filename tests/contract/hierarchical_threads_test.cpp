@@ -1,4 +1,4 @@
-// The contract for the hierarchical communicator, with ranks as threads on hosts that are pretended.
+// The contract for the hierarchical communicator, with ranks as threads on pretended hosts.
 #include <gtest/gtest.h>
 
 #include "comm/make.h"
@@ -16,9 +16,9 @@ struct Parameters {
   HostLayout layout;
 };
 
-class HierarchicalContract : public testing::TestWithParam<Parameters> {};
+class HierarchicalCommunicatorOfThreads : public testing::TestWithParam<Parameters> {};
 
-TEST_P(HierarchicalContract, Holds) {
+TEST_P(HierarchicalCommunicatorOfThreads, KeepsContract) {
   const auto& [contract, layout] = GetParam();
   const int ranks = static_cast<int>(layout.size());
   auto transports = transport::make_inproc(ranks);
@@ -59,9 +59,10 @@ std::vector<Parameters> all_parameters() {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Threads, HierarchicalContract, testing::ValuesIn(all_parameters()), [](const auto& it) {
-  return std::string(it.param.contract->name) + "_on_" + text_of(it.param.layout);
-});
+INSTANTIATE_TEST_SUITE_P(Threads, HierarchicalCommunicatorOfThreads, testing::ValuesIn(all_parameters()),
+                         [](const auto& it) {
+                           return std::string(it.param.contract->name) + "_on_" + text_of(it.param.layout);
+                         });
 
 }  // namespace
 }  // namespace kolo::test

@@ -3,7 +3,7 @@
 if(KOLO_HAVE_MPI)
   set(once ${kolo_SOURCE_DIR}/tests/support/hosts/once)
   add_test(NAME contract.two_hosts
-    COMMAND ${once} 2 1gbit 2 $<TARGET_FILE:contract.communicator_processes> --gtest_filter=ProcessContract.*)
+    COMMAND ${once} 2 1gbit 2 $<TARGET_FILE:contract.communicator_processes> --gtest_filter=CommunicatorOfProcesses.*)
   # Two hosts of two, and 2 + 1 + 1: the hierarchical communicator.
   foreach(hosts 2 3)
     add_test(NAME contract.hierarchical_on_${hosts}_hosts

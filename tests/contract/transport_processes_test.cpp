@@ -15,14 +15,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Whether all ranks are content; a rank that failed does not leave the others waiting.
+// Runs the case on all ranks; if one rank fails, the others do not wait for it.
 void run_on_all(const test::TransportCase& a_case, transport::Transport& end) {
   SCOPED_TRACE(a_case.name);
   EXPECT_NO_THROW(a_case.run(end));
   EXPECT_NO_THROW(test::meet(end));
 }
 
-TEST(TransportProcesses, Shm) {
+TEST(TransportOfProcesses, ShmKeepsContract) {
   const auto bootstrap = cluster::make_mpi_bootstrap();
   const auto memory = transport::make_process_shared_memory(*bootstrap, 30s);
   const auto end = transport::make_shm(*bootstrap, *memory, 30s);
@@ -30,7 +30,7 @@ TEST(TransportProcesses, Shm) {
   for (const auto& a_case : test::transport_cases()) run_on_all(a_case, *end);
 }
 
-TEST(TransportProcesses, Mpi) {
+TEST(TransportOfProcesses, MpiKeepsContractAndCountsBytes) {
   telemetry::Counters counters;
   const auto end = transport::make_mpi(nullptr, counters);
   for (const auto& a_case : test::transport_cases()) run_on_all(a_case, *end);
@@ -44,7 +44,7 @@ TEST(TransportProcesses, Mpi) {
   EXPECT_EQ(counters.bytes_on_wire.value() - before, 1000U);
 }
 
-TEST(TransportProcesses, Tcp) {
+TEST(TransportOfProcesses, TcpKeepsContract) {
   telemetry::Counters counters;
   const auto bootstrap = cluster::make_mpi_bootstrap();
   const auto end = transport::make_tcp(*bootstrap, {}, counters);
@@ -53,14 +53,14 @@ TEST(TransportProcesses, Tcp) {
 }
 
 // Messages of one piece, of several, and of a whole number of pieces.
-TEST(TransportProcesses, MpiInPieces) {
+TEST(TransportOfProcesses, MpiInPiecesKeepsContract) {
   telemetry::Counters counters;
   const auto end = transport::make_mpi_in_pieces(nullptr, counters, 4096);
   for (const auto& a_case : test::transport_cases()) run_on_all(a_case, *end);
 }
 
-// MPI writes into a receive's memory while nobody looks: what is given up must be taken back from it.
-TEST(TransportProcesses, MpiLeavesTheMemoryOfAnAbandonedReceiveAlone) {
+// MPI writes into the memory of a receive at any time, so an abandoned receive must be cancelled.
+TEST(TransportOfProcesses, MpiDoesNotWriteToAbandonedReceive) {
   telemetry::Counters counters;
   const auto end = transport::make_mpi(nullptr, counters);
   const std::size_t size = transport::kMpiPieceBytes;  // room for a whole piece: MPI gets this very memory
@@ -90,7 +90,7 @@ std::vector<test::Bytes> messages_to_next(const transport::Transport& end, const
   return messages;
 }
 
-// All but the first message of the previous rank, and every byte of them.
+// Expects all messages of the previous rank but the first, with every byte.
 void expect_all_but_the_first(transport::Transport& end,
                               const std::vector<std::unique_ptr<transport::Transfer>>& receives,
                               const std::vector<std::size_t>& sizes, std::vector<test::Bytes>& in) {
@@ -102,8 +102,8 @@ void expect_all_but_the_first(transport::Transport& end,
   }
 }
 
-// Pieces that come where another message was expected go where they belong.
-TEST(TransportProcesses, MpiSortsOutAMessageOfMorePiecesThanExpected) {
+// Pieces that arrive in the receive of another message are moved to their own.
+TEST(TransportOfProcesses, MpiDeliversMessagesAfterMessageOfTooManyPieces) {
   telemetry::Counters counters;
   constexpr std::size_t kPiece = 4096;
   const auto end = transport::make_mpi_in_pieces(nullptr, counters, kPiece);
@@ -120,9 +120,9 @@ TEST(TransportProcesses, MpiSortsOutAMessageOfMorePiecesThanExpected) {
   expect_all_but_the_first(*end, transfers, sizes, in);
 }
 
-// Where the first message has taken the places of those behind it, the last receive's buffer has a piece of another
-// message: what comes next must not be put over it. All of it comes before anybody looks.
-TEST(TransportProcesses, MpiPutsNoPieceOverOneThatNobodyHasTaken) {
+// The pieces of the first message fill the receives of later messages, so the buffer of the last receive holds a piece
+// of another message. The next piece must not overwrite it. All pieces arrive before a rank tests its receives.
+TEST(TransportOfProcesses, MpiDoesNotOverwritePieceThatWasNotTaken) {
   telemetry::Counters counters;
   constexpr std::size_t kPiece = 4096;
   const auto end = transport::make_mpi_in_pieces(nullptr, counters, kPiece);
@@ -145,7 +145,7 @@ TEST(TransportProcesses, MpiPutsNoPieceOverOneThatNobodyHasTaken) {
   for (auto& sent : sends) test::finish(*end, *sent);
 }
 
-TEST(TransportProcesses, SharedMemoryIsTheSameForAllAndZeroAtFirst) {
+TEST(ProcessSharedMemory, IsZeroAtFirstAndEqualOnAllRanks) {
   const auto bootstrap = cluster::make_mpi_bootstrap();
   const auto& place = bootstrap->placement();
   const auto memory = transport::make_process_shared_memory(*bootstrap, 30s);
@@ -167,7 +167,7 @@ TEST(TransportProcesses, SharedMemoryIsTheSameForAllAndZeroAtFirst) {
   }
 }
 
-TEST(TransportProcesses, MoreMemoryThanThereIsIsAnErrorOnEveryRank) {
+TEST(ProcessSharedMemory, TooLargeAllocationIsErrorOnEveryRank) {
   const auto bootstrap = cluster::make_mpi_bootstrap();
   const auto memory = transport::make_process_shared_memory(*bootstrap, 30s);
   try {
@@ -179,7 +179,7 @@ TEST(TransportProcesses, MoreMemoryThanThereIsIsAnErrorOnEveryRank) {
   EXPECT_NE(memory->allocate(100, 30s), nullptr);
 }
 
-// All descriptors that this process may have, but one.
+// Opens all file descriptors that this process may have, but one.
 std::vector<base::UniqueFd> take_all_descriptors_but_one() {
   std::vector<base::UniqueFd> taken;
   while (true) {
@@ -191,9 +191,9 @@ std::vector<base::UniqueFd> take_all_descriptors_but_one() {
   return taken;
 }
 
-// The last rank can make memory, and has no descriptor left for that of the others. What it alone finds out ends the
-// call on all ranks: with the error, not at the deadline.
-TEST(TransportProcesses, MemoryThatOneRankCannotTakeIsAnErrorOnEveryRank) {
+// The last rank can create memory, but has no descriptor left for the memory of the others. The call ends on all ranks
+// with this error, before the timeout.
+TEST(ProcessSharedMemory, FailedMappingOfOneRankIsErrorOnEveryRank) {
   const auto bootstrap = cluster::make_mpi_bootstrap();
   const Rank last = bootstrap->placement().size - 1;
   const auto memory = transport::make_process_shared_memory(*bootstrap, 30s);
@@ -217,7 +217,7 @@ TEST(TransportProcesses, MemoryThatOneRankCannotTakeIsAnErrorOnEveryRank) {
   EXPECT_NE(memory->allocate(100, 30s), nullptr);
 }
 
-TEST(TransportProcesses, BootstrapOverTheUsersCommunicator) {
+TEST(MpiBootstrap, UsesRanksOfGivenCommunicator) {
   int rank = 0;
   int size = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

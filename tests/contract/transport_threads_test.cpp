@@ -1,5 +1,5 @@
-// The Transport contract with ranks as threads: inproc; tcp; and shm over memory that is shared as threads share it, or
-// as processes do.
+// The Transport contract with ranks as threads: inproc, tcp, and shm over memory that is shared by threads or by
+// processes.
 #include <gtest/gtest.h>
 
 #include "cluster/make.h"
@@ -53,9 +53,9 @@ Ends make_ends(const std::string& kind, int ranks) {
   return make_shm_ends(ranks, kind == "shm_processes");
 }
 
-class TransportContract : public testing::TestWithParam<std::tuple<const char*, int>> {};
+class TransportOfThreads : public testing::TestWithParam<std::tuple<const char*, int>> {};
 
-TEST_P(TransportContract, AllCases) {
+TEST_P(TransportOfThreads, KeepsContract) {
   const auto [kind, ranks] = GetParam();
   Ends ends = make_ends(kind, ranks);
   for (const auto& a_case : test::transport_cases()) {
@@ -70,8 +70,8 @@ TEST_P(TransportContract, AllCases) {
   }
 }
 
-// Three of seven ranks, numbered the other way round; the others take no part.
-TEST(Subset, KeepsTheContract) {
+// Three of seven ranks in reverse order; the others take no part.
+TEST(SubsetTransport, KeepsContract) {
   constexpr int kMembers = 3;
   const std::vector<Rank> members = {5, 3, 1};
   Ends whole = transport::make_inproc(7);
@@ -88,8 +88,7 @@ TEST(Subset, KeepsTheContract) {
   }
 }
 
-// Errors name ranks of the whole, which are those that people know.
-TEST(Subset, ALostRankKeepsItsName) {
+TEST(SubsetTransport, PeerLostErrorNamesRankOfWholeGroup) {
   Ends whole = transport::make_inproc(4);
   const auto end = transport::make_subset(*whole[1], {3, 1});
   whole[3].reset();
@@ -102,14 +101,14 @@ TEST(Subset, ALostRankKeepsItsName) {
   }
 }
 
-TEST(Subset, MembersAreChecked) {
+TEST(SubsetTransport, InvalidMembersAreUsageError) {
   Ends whole = transport::make_inproc(3);
   EXPECT_THROW((void)transport::make_subset(*whole[0], {1, 2}), UsageError);     // not itself
   EXPECT_THROW((void)transport::make_subset(*whole[0], {0, 3}), UsageError);     // nobody
   EXPECT_THROW((void)transport::make_subset(*whole[0], {0, 1, 1}), UsageError);  // twice
 }
 
-TEST_P(TransportContract, WhatWasSentBeforeLeavingArrivesAndThenThePeerIsLost) {
+TEST_P(TransportOfThreads, MessageSentBeforeDestructionArrivesBeforePeerLostError) {
   const auto [kind, ranks] = GetParam();
   Ends ends = make_ends(kind, ranks);
   test::run_ranks(ranks, [&](int rank) {
@@ -136,7 +135,7 @@ TEST_P(TransportContract, WhatWasSentBeforeLeavingArrivesAndThenThePeerIsLost) {
   });
 }
 
-TEST_P(TransportContract, AnotherThreadWakesAWait) {
+TEST_P(TransportOfThreads, WakeOfOtherThreadEndsWait) {
   const auto [kind, ranks] = GetParam();
   Ends ends = make_ends(kind, ranks);
   const test::Watchdog watchdog("a wait that is woken", 60s);
@@ -148,7 +147,7 @@ TEST_P(TransportContract, AnotherThreadWakesAWait) {
   waker.join();
 }
 
-INSTANTIATE_TEST_SUITE_P(Threads, TransportContract,
+INSTANTIATE_TEST_SUITE_P(Threads, TransportOfThreads,
                          testing::Combine(testing::Values("inproc", "delayed", "shm_threads", "shm_processes", "tcp"),
                                           testing::ValuesIn(test::kSanitized ? std::vector<int>{2, 3}
                                                                              : std::vector<int>{2, 3, 4, 5})),
