@@ -347,14 +347,15 @@ void Launcher::on_output(Connection& connection, std::string_view body) {
   if (!lines.empty()) stream.unfinished_since.reset();  // what is left is of another line
   if (stream.lines.has_unfinished() && !stream.unfinished_since) stream.unfinished_since = Clock::now();
   if (lines.empty()) {
-    grant(connection.rank, cost_of(body.size()));
+    grant(connection.rank, cost_of(body.size()), nullptr);
   } else {
     write(stream, std::move(lines), {connection.rank, cost_of(body.size())});
   }
 }
 
 // Writes unfinished lines after kUnfinished. A line waits while earlier output is unwritten or bytes of its rank are
-// unread, because `kolo run` or its reader may have been stopped.
+// unread, because `kolo run` or its reader may have been stopped. Its rank may wait for the grant of output that was
+// just written, so grant() restarts the time.
 void Launcher::pass_on_unfinished(Clock::time_point now) {
   for (const auto& connection : connections_) {
     pollfd more{connection->socket.get(), POLLIN, 0};
@@ -417,17 +418,21 @@ void Launcher::send_to_all(int signal) {
   }
 }
 
-void Launcher::grant(int rank, std::size_t cost) {
+// `output`: where output of the rank was written; null: it was only added to an unfinished line.
+void Launcher::grant(int rank, std::size_t cost, const Output* output) {
   for (const auto& connection : connections_) {
     if (connection->rank != rank || connection->finished) continue;
     send(*connection, encode_number(MessageType::credit, static_cast<std::uint32_t>(cost)));
+    for (Stream& stream : connection->streams) {
+      if (stream.output == output && stream.unfinished_since) stream.unfinished_since = Clock::now();
+    }
   }
 }
 
 void Launcher::write_output() {
   for (Output* output : {&out_, &err_}) {
     for (const auto& written : output->write_some()) {
-      if (written.rank >= 0) grant(written.rank, written.cost);
+      if (written.rank >= 0) grant(written.rank, written.cost, output);
     }
   }
 }

@@ -87,7 +87,7 @@ class Launcher {
 
   void send(Connection& connection, std::string_view bytes);
   void send_to_all(int signal);
-  void grant(int rank, std::size_t cost);
+  void grant(int rank, std::size_t cost, const Output* output);
   void write_output();
   bool note_unwritable();
   void say(const std::string& line);

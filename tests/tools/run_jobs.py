@@ -168,6 +168,26 @@ def much_output(run, left):
     return problems
 
 
+def reader_pauses(run, left):
+    """A reader that empties the pipe and pauses, again and again: a line that waits for its rank stays whole."""
+    process = run.start(left, "-n 2", "seq 1 300000")
+    output = process.stdout.fileno()
+    text = b""
+    for pause in range(1, 11):
+        while len(text) < pause * 200_000:
+            text += os.read(output, 1 << 20)
+        time.sleep(0.4)  # twice as long as an unfinished line waits
+    result = run.finish(process)
+    result.out = text.decode() + result.out
+    problems = result.expect(0, "2 ok")
+    for rank in range(2):
+        lines = rank_of(result.out, rank)
+        broken = [line for line, number in zip(lines, range(1, 300001)) if line != str(number)]
+        if broken or len(lines) != 300000:
+            problems.append(f"rank {rank}: {len(lines)} lines, the first wrong one is {broken[:1]}")
+    return problems
+
+
 def reader_stalls(run, left):
     """Nobody reads, ever: the time limit holds all the same, and the rank is not called lost."""
     process = run.start(left, "-n 1 --timeout 1 --grace 0.5", "seq 1 300000")
@@ -483,7 +503,7 @@ def mpirun_killed(run, left):
 
 
 CASES = [normal, library, one_fails, last_words, who_failed, who_left, who_did_not_come, killed, killed_with_recovery,
-         killed_and_allowed, stopped, stubborn, forks, long_lines, much_output, reader_stalls,
+         killed_and_allowed, stopped, stubborn, forks, long_lines, much_output, reader_pauses, reader_stalls,
          terminal_stalls, reader_stalls_at_the_end, stopped_itself, reader_leaves, without_prefix,
          without_newlines, progress_bar, terminal, words, closed_streams, full_disk, missing_program, missing_interpreter, few_files,
          too_few_files, launcher_without_files, missing_mpirun, interrupted, terminated, alarmed, warned,
