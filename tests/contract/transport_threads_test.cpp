@@ -4,9 +4,9 @@
 
 #include "cluster/make.h"
 #include "contract/transport_contract.h"
+#include "support/faulty_transport.h"
 #include "support/sanitizers.h"
 #include "support/thread_ranks.h"
-#include "transport/faulty.h"
 #include "transport/make.h"
 #include "transport/subset.h"
 

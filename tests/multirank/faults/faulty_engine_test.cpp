@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "multirank/engine/node.h"
-#include "transport/faulty.h"
+#include "support/faulty_transport.h"
 
 namespace kolo::test {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "collectives/network.h"
-#include "transport/faulty.h"
+#include "support/faulty_transport.h"
 #include "transport/make.h"
 
 namespace kolo::collectives::test {

@@ -1,9 +1,9 @@
 // The blocking forms, against a scripted communicator.
 #include <gtest/gtest.h>
 
-#include "comm/fake_communicator.h"
 #include "kolo/error.h"
 #include "kolo/spi/communicator.h"
+#include "support/fake_communicator.h"
 
 namespace kolo::comm {
 namespace {

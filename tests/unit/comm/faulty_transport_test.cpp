@@ -10,9 +10,9 @@
 #include "comm/make.h"
 #include "kolo/error.h"
 #include "kolo/spi/communicator.h"
+#include "support/faulty_transport.h"
 #include "support/thread_ranks.h"
 #include "telemetry/counters.h"
-#include "transport/faulty.h"
 #include "transport/make.h"
 
 namespace kolo::comm {
@@ -153,7 +153,7 @@ void run_to_its_end(const transport::Faults& faults, const Named& named, Ends& e
       EXPECT_FALSE(error.missing().empty()) << error.what();
       ++ends.timeouts;
     } catch (const BackendError& error) {
-      EXPECT_NE(std::string(error.what()).find("expected"), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find(" bytes, not "), std::string::npos) << error.what();
       ++ends.refused;
     }
   });

@@ -7,11 +7,11 @@
 #include "contract/contract_data.h"
 #include "kolo/error.h"
 #include "kolo/spi/communicator.h"
+#include "support/faulty_transport.h"
 #include "support/pretended_hosts.h"
 #include "support/sanitizers.h"
 #include "support/thread_ranks.h"
 #include "telemetry/counters.h"
-#include "transport/faulty.h"
 
 namespace kolo::test {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <gmock/gmock.h>
 
-#include "comm/fake_communicator.h"
 #include "support/device/simulated_device.h"
+#include "support/fake_communicator.h"
 
 namespace kolo::device {
 namespace {

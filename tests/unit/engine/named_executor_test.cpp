@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "comm/fake_communicator.h"
+#include "support/fake_communicator.h"
 
 namespace kolo::engine {
 namespace {

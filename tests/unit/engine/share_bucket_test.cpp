@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <cstring>
 
-#include "comm/fake_communicator.h"
 #include "device/solo_communicator.h"
 #include "device/staged_crossing.h"
 #include "kolo/error.h"
 #include "kolo/spi/communicator.h"
 #include "support/device/kolo_kernels.h"
+#include "support/fake_communicator.h"
 
 namespace kolo::engine {
 namespace {

@@ -1,5 +1,5 @@
 // The transport that misbehaves on purpose does exactly what it was told.
-#include "transport/faulty.h"
+#include "support/faulty_transport.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "transport/faulty.h"
+#include "support/faulty_transport.h"
 
 #include <algorithm>
 #include <random>

@@ -1,4 +1,4 @@
-#include "comm/fake_communicator.h"
+#include "support/fake_communicator.h"
 
 #include <numeric>
 #include <thread>
