@@ -38,7 +38,8 @@ kolo::DType dtype_of(const at::Tensor& tensor) {
     case at::kByte:
       return kolo::DType::u8;
     default:
-      throw kolo::UsageError("checkpoints of this trainer hold float, int64 and uint8 tensors only");
+      throw kolo::UsageError(std::string("cannot save a tensor of type ") + c10::toString(tensor.scalar_type()) +
+                             " in a checkpoint; supported are float, int64 and uint8");
   }
 }
 
@@ -58,13 +59,21 @@ void write_tensors(const fs::path& file, const NamedState& state) {
 void read_tensors(const checkpoint::SafetensorsFile& file, const std::string& what, const NamedState& state) {
   if (file.tensors().size() != state.size()) {
     throw kolo::UsageError("--resume: " + what + " has " + std::to_string(file.tensors().size()) +
-                           " tensors, this run " + std::to_string(state.size()) + ": not the same network?");
+                           " tensors, this run has " + std::to_string(state.size()) +
+                           ". Use a checkpoint of the same network");
   }
   for (const auto& [name, tensor] : state) {
-    if (!file.contains(name)) throw kolo::UsageError("--resume: " + what + " has no " + name);
+    if (!file.contains(name)) {
+      throw kolo::UsageError("--resume: " + what + " has no tensor '" + name +
+                             "'. Use a checkpoint of the same network");
+    }
     const checkpoint::TensorView& view = file.at(name);
     if (view.dtype != dtype_of(tensor) || tensor.sizes() != at::IntArrayRef(view.shape)) {
-      throw kolo::UsageError("--resume: " + what + ": " + name + " has another shape or type than in this run");
+      std::ostringstream text;
+      text << "--resume: " << what << ": tensor '" << name << "' is " << kolo::name_of(view.dtype) << " "
+           << at::IntArrayRef(view.shape) << ", this run needs " << kolo::name_of(dtype_of(tensor)) << " "
+           << tensor.sizes() << ". Is --classes that of the checkpoint?";
+      throw kolo::UsageError(text.str());
     }
     const at::Tensor values =
         at::empty(tensor.sizes(), tensor.options().device(at::kCPU), at::MemoryFormat::Contiguous);
@@ -159,14 +168,15 @@ std::int64_t number_of(const checkpoint::Metadata& metadata, const std::string& 
   }
   throw kolo::UsageError("--resume: metadata '" + name + "' of the checkpoint is " +
                          (it == metadata.end() ? "missing" : "'" + it->second + "', expected a whole number >= 0") +
-                         ". Name another checkpoint");
+                         ". Use another checkpoint");
 }
 
 void require_equal(const checkpoint::Metadata& saved, const std::string& name, const std::string& here) {
   const auto it = saved.find(name);
   if (it != saved.end() && it->second == here) return;
-  throw kolo::UsageError("--resume: the checkpoint's " + name + " is " + (it == saved.end() ? "missing" : it->second) +
-                         ", this run's is " + here);
+  const std::string theirs = it == saved.end() ? "missing" : it->second;
+  throw kolo::UsageError("--resume: " + name + " is " + theirs + " in the checkpoint, " + here + " in this run. " +
+                         (it == saved.end() ? "Use another checkpoint" : "Set --" + name + " " + theirs));
 }
 
 // Empty if the saved run had no loss scaling.
@@ -189,17 +199,17 @@ std::vector<std::string> compare_images(const checkpoint::Metadata& saved, const
   };
   if (differs("class_names")) {
     throw kolo::UsageError(
-        "--resume: the class names of --data are not those of the checkpoint, so its labels would mean other classes. "
+        "--resume: the class names of --data differ from those of the checkpoint, so labels would mean other classes. "
         "Use the data set that the checkpoint was trained on");
   }
   if (!differs("samples") && !differs("sample_names")) return {};
-  const std::string text = "the training images of --data are not those of the checkpoint: " +
+  const std::string text = "the training images of --data differ from those of the checkpoint: " +
                            (differs("samples") ? saved.at("samples") + " images in the checkpoint, " +
                                                      fingerprint.at("samples") + " in this run"
                                                : "names or labels differ");
   if (images_done > 0) {
     throw kolo::UsageError("--resume: " + text + ". The checkpoint is inside an epoch, so images would repeat or be " +
-                           "missing. Use the same images, or a checkpoint of an epoch's end");
+                           "missing. Use the same images, or a checkpoint from the end of an epoch");
   }
   return {text};
 }
@@ -209,9 +219,9 @@ std::vector<std::string> compare_images(const checkpoint::Metadata& saved, const
 checkpoint::Checkpoint find(const fs::path& path, std::vector<std::string>& skipped) {
   if (fs::exists(path / "manifest.json")) return checkpoint::CheckpointDirectory::verify(path);
   if (auto newest = checkpoint::CheckpointDirectory(path).latest(&skipped)) return *newest;
-  std::string text = "--resume: there is no complete checkpoint in " + path.string();
+  std::string text = "--resume: no complete checkpoint in " + path.string();
   for (const auto& line : skipped) text += "\n  " + line;
-  throw kolo::UsageError(text);
+  throw kolo::UsageError(text + "\nUse another directory, or start without --resume");
 }
 
 std::string not_finite_warning(const checkpoint::Checkpoint& found) {
@@ -233,10 +243,10 @@ void refuse_others_checkpoints(const fs::path& folder, const std::string& resume
   for (const fs::path& place : {folder, newest->folder}) {
     if (!resume.empty() && fs::equivalent(resume, place, missing)) return;
   }
-  throw kolo::UsageError("--checkpoint-dir: " + folder.string() + " has " +
-                         (resume.empty() ? "an earlier run's checkpoints" : "other checkpoints than --resume names") +
-                         ", the newest of step " + std::to_string(newest->info.step) + "; resume with --resume " +
-                         folder.string() + ", or name another folder");
+  throw kolo::UsageError("--checkpoint-dir: " + folder.string() + " has checkpoints " +
+                         (resume.empty() ? "of an earlier run" : "other than that of --resume") +
+                         ", the newest of step " + std::to_string(newest->info.step) + ". Continue it with --resume " +
+                         folder.string() + ", or use another directory");
 }
 
 }  // namespace
@@ -249,8 +259,8 @@ std::unique_ptr<checkpoint::CheckpointDirectory> prepare_checkpoint_dir(kolo::Co
     fs::create_directories(options.checkpoint_dir, error);
     if (!error && access(options.checkpoint_dir.c_str(), W_OK | X_OK) != 0) error = {errno, std::generic_category()};
     if (error) {
-      throw kolo::UsageError("--checkpoint-dir: " + options.checkpoint_dir +
-                             " cannot be created or written: " + error.message());
+      throw kolo::UsageError("--checkpoint-dir: cannot create or write " + options.checkpoint_dir + ": " +
+                             error.message());
     }
     directory = std::make_unique<checkpoint::CheckpointDirectory>(
         options.checkpoint_dir, checkpoint::CheckpointOptions{.keep = options.keep_checkpoints});
@@ -308,7 +318,7 @@ Position load_checkpoint(kolo::Context& context, const RunState& run) {
     std::vector<std::string> skipped;
     const auto found = find(options.resume, skipped);
     folder = found.folder;
-    for (const auto& line : skipped) position.warnings.push_back("passed over, damaged: " + line);
+    for (const auto& line : skipped) position.warnings.push_back("skipped damaged checkpoint " + line);
     if (!found.info.finite) position.warnings.push_back(not_finite_warning(found));
     return json_text(
         nlohmann::json{{"step", found.info.step}, {"epoch", found.info.epoch}, {"metadata", found.info.metadata}});
@@ -321,7 +331,7 @@ Position load_checkpoint(kolo::Context& context, const RunState& run) {
     differences += (differences.empty() ? "" : "; ") + line;
   }
   if (!differences.empty()) {
-    position.warnings.push_back("settings differ, those of this run are used: " + differences);
+    position.warnings.push_back("settings differ from the checkpoint; this run uses its own: " + differences);
   }
   const std::int64_t images_done = number_of(saved, "images_of_epoch_done");
   for (const auto& line : compare_images(saved, run.fingerprint, images_done)) position.warnings.push_back(line);

@@ -90,9 +90,9 @@ data::Fingerprint compare(kolo::Context& context, const std::string& part, const
   const std::string first = from_rank_0(context, [&] { return lines_of(dataset); });
   const auto differences = gather(context, first_difference(first, lines_of(dataset)));
   const std::string number = std::to_string(rank);
-  throw kolo::MismatchError("the data sets differ: of " + part + " rank 0 has " + sizes[0] + ", rank " + number +
-                            " has " + sizes[rank] + ". The first difference: " + differences[rank] + " on rank " +
-                            number + ". All hosts need the same files under --data");
+  throw kolo::MismatchError("data sets differ between ranks: " + part + " has " + sizes[0] + " on rank 0, " +
+                            sizes[rank] + " on rank " + number + ". First difference: " + differences[rank] +
+                            " on rank " + number + ". All hosts need the same files under --data");
 }
 
 // An error of one rank is thrown on all ranks.
@@ -149,7 +149,7 @@ Datasets open_datasets(kolo::Context& context, const Options& options) {
 
 namespace {
 
-// The part that sources in host memory have in common: which images belong to this rank.
+// Base of the sources in CPU memory. Computes the share of this rank.
 class RankSource : public BatchSource {
  public:
   RankSource(std::int64_t total, const Options& options, const kolo::Placement& placement, Part part)
@@ -185,8 +185,8 @@ class RankSource : public BatchSource {
   [[nodiscard]] std::int64_t training_images(std::int64_t first, std::int64_t done) const {
     const std::int64_t global_batch = batch_ * placement_.size;
     if (total_ < global_batch) {
-      throw kolo::UsageError("there are " + std::to_string(total_) + " training images, fewer than the " +
-                             std::to_string(global_batch) + " of one step (--batch times ranks)");
+      throw kolo::UsageError(std::to_string(total_) + " training images are too few: one step needs " +
+                             std::to_string(global_batch) + " (--batch times ranks). Lower --batch or use fewer ranks");
     }
     const std::int64_t position = done + first * global_batch;
     if (position > total_) {

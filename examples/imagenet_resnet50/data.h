@@ -66,7 +66,7 @@ enum class Part { train, validation };
 std::unique_ptr<BatchSource> make_source(kolo::Context& context, const Options& options, Part part,
                                          const c10::Device& device, const DatasetPtr& dataset);
 
-// Batches in host memory, decoded by kolo's loader. Images are bytes unless `device` is the CPU.
+// Batches in CPU memory, decoded by kolo's loader. Images are bytes unless `device` is the CPU.
 std::unique_ptr<BatchSource> make_loader_source(const DatasetPtr& dataset, const Options& options,
                                                 const kolo::Placement& placement, Part part, const c10::Device& device);
 
@@ -75,13 +75,13 @@ using Normalize = std::function<at::Tensor(const at::Tensor& bytes)>;
 
 // Copies the batches of `source` to `device`, while the step before computes:
 //
-//   host            loader's batch n+1 -> pinned memory
+//   CPU             loader's batch n+1 -> pinned memory
 //   copy stream     [ batch n ]                 [ batch n+1 ]           [ ...
 //                              \ event                       \ event
 //   compute stream              [ normalize n, step n ........ ][ normalize n+1, step n+1 ...
 //
 // Images that are bytes are copied as bytes, a quarter of the floats, and normalized on the device. next() orders the
-// current stream behind the copy; the host waits for nothing. Works on every device that LibTorch has a backend for.
+// current stream behind the copy, and the CPU does not wait. Works on every device that LibTorch has a backend for.
 std::unique_ptr<BatchSource> make_device_source(std::unique_ptr<BatchSource> source, const c10::Device& device,
                                                 Normalize normalize);
 

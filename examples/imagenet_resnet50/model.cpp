@@ -75,7 +75,10 @@ torch::Tensor Block::forward(const torch::Tensor& input) {
 ResNet::ResNet(const std::string& arch, int classes, bool zero_init_residual)
     : conv1_(torch::nn::Conv2dOptions(3, 64, 7).stride(2).padding(3).bias(false)), bn1_(64) {
   const auto found = kArchs.find(arch);
-  if (found == kArchs.end()) throw kolo::UsageError("unknown architecture '" + arch + "'");
+  if (found == kArchs.end()) {
+    throw kolo::UsageError("unknown architecture '" + arch +
+                           "'; use resnet18, resnet34, resnet50, resnet101 or resnet152");
+  }
   register_module("conv1", conv1_);
   register_module("bn1", bn1_);
   int channels = 64;
@@ -160,7 +163,8 @@ Compute make_compute(kolo::Context& context, const Options& options) {
   try {
     compute.device = kolo::use_cuda(context);
   } catch (const kolo::UsageError& error) {
-    throw kolo::UsageError(std::string("--device cuda: ") + error.what() + "; --device cpu needs none");
+    throw kolo::UsageError(std::string("--device cuda: ") + error.what() +
+                           "\nTo train without a GPU, use --device cpu");
   }
   at::globalContext().setBenchmarkCuDNN(true);  // pays off because all batches have the same size
   return compute;

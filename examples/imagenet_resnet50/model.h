@@ -1,5 +1,5 @@
 #pragma once
-// The network, where and in what precision it is computed, its optimizer, and the learning rate.
+// The network, its device and precision, its optimizer, and the learning rate.
 // ResNet v1.5 (a bottleneck's stride is in its 3x3), with the names and the order of torchvision's parameters.
 #include <c10/core/Device.h>
 #include <c10/core/ScalarType.h>
@@ -60,7 +60,7 @@ class ResNet : public torch::nn::Module {
 
 // Gives every 4-d parameter channels_last strides. Call before an optimizer holds the parameters.
 void use_channels_last(torch::nn::Module& model);
-// Leaves BatchNorm's counts of batches in host memory: no result depends on them, and each would cost a kernel a step.
+// Leaves BatchNorm's counts of batches in CPU memory: no result depends on them, and each would cost a kernel a step.
 void move_to_device(torch::nn::Module& model, const c10::Device& device);
 // Makes oneDNN compute the 1x1 convolutions on CPUs. With one thread and fewer than 16 images LibTorch uses MKL's
 // matrix product instead, and a step takes up to twice as long on some processors.

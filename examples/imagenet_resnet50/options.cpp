@@ -54,7 +54,7 @@ CLI::Validator one_of(const Names<T>& values) {
   for (const auto& [name, value] : values) names += (names.empty() ? "" : "|") + name;
   const auto check = [values, names](std::string& text) -> std::string {
     const auto found = values.find(CLI::detail::to_lower(text));
-    if (found == values.end()) return "'" + text + "' is none of " + names;
+    if (found == values.end()) return "'" + text + "' is not one of " + names;
     text = std::to_string(static_cast<int>(found->second));
     return {};
   };
@@ -97,14 +97,15 @@ void add_choice(CLI::App& app, const std::string& name, T& value, const Names<T>
 
 void add_data(CLI::App& app, Options& o) {
   app.add_option("--data", o.data, "folder with train/ and val/, or synthetic:device|host|jpeg")->required();
-  add_whole(app, "--classes", o.classes, {0, 1000000}, "0: as many as class folders (synthetic data: 1000)");
+  add_whole(app, "--classes", o.classes, {0, 1000000},
+            "number of classes, 0: number of class folders (synthetic data: 1000)");
   add_whole(app, "--synthetic-images", o.synthetic_images, {1, 1000000000}, "images in a synthetic epoch");
-  add_whole(app, "--image-size", o.image_size, {8, 4096}, "pixels a side");
+  add_whole(app, "--image-size", o.image_size, {8, 4096}, "pixels per side");
   app.add_option("--max-broken", o.max_broken,
-                 "damaged files that an epoch may have, all ranks together; more end the run with an error")
+                 "damaged files allowed in an epoch, over all ranks; more end the run with an error")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40, "0 or more"))
       ->default_str("1 % of the files read, at least 10");
-  add_whole(app, "--workers", o.workers, {0, 1024}, "loader threads a rank, 0: choose");
+  add_whole(app, "--workers", o.workers, {0, 1024}, "loader threads per rank, 0: half of the rank's cores");
 }
 
 void add_run(CLI::App& app, Options& o) {
@@ -112,10 +113,11 @@ void add_run(CLI::App& app, Options& o) {
       ->check(CLI::IsMember({"resnet18", "resnet34", "resnet50", "resnet101", "resnet152"}));
   add_whole(app, "--epochs", o.epochs, {1, 100000}, "passes over the training images");
   add_whole(app, "--steps", o.steps, {0, 1000000000}, "stop after this number of steps, 0: no limit");
-  add_whole(app, "--batch", o.batch, {1, 65536}, "images of a rank in a step");
-  add_whole(app, "--val-batch", o.val_batch, {0, 65536}, "images of a rank in a validation batch, 0: as --batch");
-  app.add_option("--seed", o.seed, "of the initial weights, the order of the images and their augmentation");
-  add_whole(app, "--threads", o.threads, {0, 1024}, "LibTorch threads a rank, 0: choose");
+  add_whole(app, "--batch", o.batch, {1, 65536}, "images per rank and step");
+  add_whole(app, "--val-batch", o.val_batch, {0, 65536}, "images per rank in a validation batch, 0: as --batch");
+  app.add_option("--seed", o.seed, "seed of the initial weights, the order of the images and their augmentation");
+  add_whole(app, "--threads", o.threads, {0, 1024},
+            "LibTorch threads per rank, 0: OMP_NUM_THREADS, else the rank's cores");
   add_choice(app, "--sync", o.sync, kOnOff, "off: each rank trains its own model (for measuring)");
   add_choice(app, "--shared-gradients", o.shared_gradients, kChoices,
              "reduce gradients in shared memory, without packing (CPU; all ranks on one host, or each rank on its own "
@@ -124,18 +126,20 @@ void add_run(CLI::App& app, Options& o) {
              "update each weight as soon as its gradient is reduced (CPU; --optimizer fused); auto: on if possible");
   add_choice(app, "--device", o.device, kDevices, "cpu, or cuda: one GPU for each rank");
   add_choice(app, "--amp", o.amp, kAmps, "mixed precision: off, bf16, or fp16 with loss scaling");
-  add_choice(app, "--memory-format", o.channels_last, kMemoryFormats, "of images and convolution weights");
+  add_choice(app, "--memory-format", o.channels_last, kMemoryFormats,
+             "memory format of images and convolution weights");
   app.add_flag("--check", o.check, "compare options, file names and labels of all ranks, then end without training");
   app.add_option("--json", o.json, "file for JSON lines")->check(not_empty());
   add_whole(app, "--log-interval", o.log_interval, {1, 1000000},
-            "steps between two reports: JSON lines are written and the console is updated then");
+            "steps between two reports; a report writes JSON lines and updates the console");
   app.add_option("--checkpoint-dir", o.checkpoint_dir, "directory for checkpoints, one for each epoch")
       ->check(not_empty());
   add_whole(app, "--keep-checkpoints", o.keep_checkpoints, {0, 1000000}, "number of checkpoints kept, 0: all");
   add_choice(app, "--on-nan", o.on_nan, kOnNan,
              "stop: error after 20 consecutive steps with a non-finite loss, or at the end of an epoch with a "
              "non-finite weight; warn: warnings only");
-  app.add_option("--resume", o.resume, "a checkpoint, or a directory of checkpoints: the newest")->check(not_empty());
+  app.add_option("--resume", o.resume, "checkpoint to resume from; for a directory: its newest checkpoint")
+      ->check(not_empty());
 }
 
 void add_recipe(CLI::App& app, Options& o) {
@@ -145,12 +149,12 @@ void add_recipe(CLI::App& app, Options& o) {
   const auto positive = number_in("1e-6", "1e6"), zero_or_more = number_in("0", "1e6"), fraction = number_in("0", "1");
   add_number("--lr", o.lr, positive, "learning rate for a global batch of 256, scaled linearly");
   add_number("--warmup-epochs", o.warmup_epochs, zero_or_more,
-             "epochs in which the learning rate rises; unless given, at most --epochs");
+             "epochs in which the learning rate rises; if not given, at most --epochs");
   add_choice(app, "--schedule", o.schedule, kSchedules,
-             "of the learning rate: divided by 10 at each of --milestones, or half a cosine down to 0");
+             "learning rate schedule; step: divided by 10 at each of --milestones; cosine: half a cosine down to 0");
   add_number("--milestones", o.milestones, zero_or_more, "epochs of the step schedule, separated by commas")
       ->delimiter(',');
-  add_number("--momentum", o.momentum, fraction, "of SGD");
+  add_number("--momentum", o.momentum, fraction, "momentum of SGD");
   app.add_flag("--nesterov", o.nesterov, "Nesterov's momentum");
   add_number("--weight-decay", o.weight_decay, zero_or_more, "fraction of each weight that is added to its gradient");
   app.add_flag("--no-decay-norm-bias", o.no_decay_norm_bias, "no weight decay on BatchNorm and biases");
@@ -165,8 +169,8 @@ DataKind kind_of(const std::string& data) {
   if (kind == "device") return DataKind::synthetic_device;
   if (kind == "host") return DataKind::synthetic_host;
   if (kind == "jpeg") return DataKind::synthetic_jpeg;
-  throw kolo::UsageError("--data: '" + data +
-                         "' is unknown; known are synthetic:device, synthetic:host, synthetic:jpeg");
+  throw kolo::UsageError("--data: unknown synthetic data '" + data +
+                         "'; use synthetic:device, synthetic:host, synthetic:jpeg or an existing folder");
 }
 
 // Checks that need more than one option.
@@ -174,22 +178,24 @@ void check_together(const Options& o) {
   const auto require = [](bool condition, const std::string& text) {
     if (!condition) throw kolo::UsageError(text);
   };
-  require(o.warmup_epochs <= o.epochs, "--warmup-epochs is larger than --epochs, which is " + std::to_string(o.epochs));
+  require(o.warmup_epochs <= o.epochs,
+          "--warmup-epochs must be at most --epochs, which is " + std::to_string(o.epochs));
   require(std::ranges::adjacent_find(o.milestones, std::greater_equal{}) == o.milestones.end(),
-          "--milestones must increase");
+          "--milestones must be in increasing order");
   require(!o.nesterov || o.momentum > 0, "--nesterov needs a --momentum above 0");
   require(o.sync || (o.checkpoint_dir.empty() && o.resume.empty()),
-          "with --sync off each rank trains its own model, and --checkpoint-dir and --resume are not possible");
+          "--checkpoint-dir and --resume need --sync on; with --sync off each rank trains its own model");
   for (const auto& [option, choice] :
        {std::pair("--shared-gradients on ", o.shared_gradients), std::pair("--overlap-update on ", o.overlap_update)}) {
     if (choice != Choice::on) continue;
-    require(o.sync, std::string(option) + "has no effect with --sync off, which reduces no gradients");
+    require(o.sync, std::string(option) + "needs --sync on; --sync off reduces no gradients");
     require(o.device == DeviceKind::cpu,
-            std::string(option) + "is for gradients in the host's memory: not with --device cuda");
+            std::string(option) + "needs --device cpu; with --device cuda use auto or off");
   }
   require(o.overlap_update != Choice::on || can_overlap(o),
-          "--overlap-update on needs --optimizer fused, and not --amp fp16, which needs all gradients before a step");
-  require(o.data_kind != DataKind::folder || !o.data.empty(), "--data is empty");
+          "--overlap-update on needs --optimizer fused, and --amp off or bf16: --amp fp16 needs all gradients before a "
+          "step");
+  require(o.data_kind != DataKind::folder || !o.data.empty(), "--data is empty. Is a shell variable unset?");
 }
 
 }  // namespace
@@ -198,7 +204,8 @@ bool can_overlap(const Options& o) noexcept { return o.optimizer == OptimizerKin
 
 std::optional<Options> parse_options(int argc, const char* const* argv, std::ostream& out) {
   Options o;
-  CLI::App app("Trains a ResNet on ImageNet-like data, one process a rank: mpirun -np P imagenet_resnet50 --data DIR");
+  CLI::App app(
+      "Trains a ResNet on ImageNet-like data, one process per rank: mpirun -np P imagenet_resnet50 --data DIR");
   app.formatter(std::make_shared<HelpFormatter>());
   app.option_defaults()->always_capture_default();
   add_data(app, o);
@@ -210,7 +217,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, std::ost
     out << app.help();
     return std::nullopt;
   } catch (const CLI::ExtrasError&) {
-    throw kolo::UsageError("'" + app.remaining().front() + "' is not understood; --help shows all options");
+    throw kolo::UsageError("unknown argument '" + app.remaining().front() + "'; --help lists all options");
   } catch (const CLI::ParseError& error) {
     throw kolo::UsageError(error.what());
   }

@@ -169,8 +169,8 @@ std::string binding_warning(int ranks, int threads, int workers) {
   if (!has_one_core() || share <= 1 || threads + workers <= 1) return {};
   return "this rank may use only one core, for " + std::to_string(threads) + " LibTorch and " +
          std::to_string(workers) +
-         " loader threads: was it bound by its launcher? Pass --bind-to none to mpirun (--bind none to kolo run), "
-         "or --map-by slot:PE=n";
+         " loader threads. Did the launcher bind it? Pass --bind-to none to mpirun (--bind none to kolo run), or "
+         "--map-by slot:PE=n";
 }
 
 }  // namespace imagenet

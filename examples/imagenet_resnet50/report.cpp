@@ -54,7 +54,7 @@ std::string last_line(int fd, off_t size) {
     std::string block(static_cast<std::size_t>(std::min(size, kBlock)), '\0');
     size -= static_cast<off_t>(block.size());
     const ssize_t got = ::pread(fd, block.data(), block.size(), size);
-    if (got != static_cast<ssize_t>(block.size())) throw kolo::BackendError("cannot be read: " + errno_text());
+    if (got != static_cast<ssize_t>(block.size())) throw kolo::BackendError("cannot read the file: " + errno_text());
     const auto newline = block.rfind('\n');
     if (newline != std::string::npos) return block.substr(newline + 1) + line;
     line.insert(0, block);
@@ -107,7 +107,7 @@ void JsonLines::cut_torn_line() {
   // A line that lacks only its newline is kept.
   const bool whole = nlohmann::json::accept(line);
   const bool done = whole ? ::write(fd_, "\n", 1) == 1 : ::ftruncate(fd_, size - static_cast<off_t>(line.size())) == 0;
-  if (!done) throw kolo::BackendError("its torn last line cannot be cut off: " + errno_text());
+  if (!done) throw kolo::BackendError("cannot remove the incomplete last line: " + errno_text());
 }
 
 std::string JsonLines::write(const json& line) {
@@ -169,7 +169,7 @@ void Reporter::header(const Options& o, const kolo::Placement& placement) {
   write(line);
   const auto plural = [](int count) { return count == 1 ? "" : "s"; };
   note(format(
-      "%s, %d rank%s on %d host%s, device %s, amp %s, batch %d a rank, %d px, %d classes, %d + %d threads a rank",
+      "%s, %d rank%s on %d host%s, device %s, amp %s, batch %d per rank, %d px, %d classes, %d + %d threads per rank",
       o.arch.c_str(), placement.size, plural(placement.size), placement.cross_size, plural(placement.cross_size),
       options["device"].get<std::string>().c_str(), options["amp"].get<std::string>().c_str(), o.batch, o.image_size,
       o.classes, o.threads, o.workers));
@@ -320,7 +320,7 @@ std::string LossWatch::check(std::int64_t first, std::span<const double> losses)
     if (++consecutive_ < kMostSteps || on_nan_ == OnNan::warn) continue;
     return "the loss was not finite in " + std::to_string(kMostSteps) + " consecutive steps up to step " + step +
            ", on " + ranks +
-           ". Lower --lr or check the data, then resume from the last checkpoint; --on-nan warn ignores it";
+           ". Lower --lr or check the data, then resume from the last checkpoint; to continue, use --on-nan warn";
   }
   return {};
 }
@@ -405,7 +405,7 @@ std::vector<std::string> DamageReport::next(kolo::Context& context, const kolo::
   std::vector<std::string> lines = {
       std::to_string(static_cast<std::int64_t>(images[0])) + " training images replaced and " +
       std::to_string(static_cast<std::int64_t>(images[1])) + " validation images left out; files damaged or missing: " +
-      (files.empty() ? "named before" : std::to_string(files.size()))};
+      (files.empty() ? "listed before" : std::to_string(files.size()))};
   append_names(lines, files);
   return lines;
 }

@@ -111,7 +111,7 @@ class Reporter {
 };
 
 // Collects the values of steps and reduces them over the ranks every few steps, outside of the measured times. On a
-// device the host runs ahead of the steps: then each step gets the mean of the times since the last flush().
+// device the CPU runs ahead of the steps: then each step gets the mean of the times since the last flush().
 class StepLog {
  public:
   StepLog(kolo::Context& context, Reporter& reporter, int global_batch)

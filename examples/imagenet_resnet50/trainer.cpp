@@ -5,7 +5,7 @@
 //
 // The file reads from top to bottom: Trainer() opens the data and makes model and optimizer, run() has the epochs,
 // train_epoch() the steps, train_step() forward, backward and update. Then come evaluation, checkpoints and messages;
-// main() is at the end. Comments that begin with "kolo:" mark what makes a LibTorch program data parallel.
+// main() is at the end. Comments that begin with "kolo:" mark the lines that make a LibTorch program data parallel.
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
@@ -126,7 +126,8 @@ Trainer::Trainer(kolo::Context& context, const Options& options)
       validation_(make_source(context, options, Part::validation, compute_.device, data_.validation)) {
   if (options_.classes == 0) options_.classes = source_->classes();
   if (options_.classes < source_->classes()) {
-    throw kolo::UsageError("--classes is smaller than the number of classes in --data");
+    throw kolo::UsageError("--classes is " + std::to_string(options_.classes) + ", but --data has " +
+                           std::to_string(source_->classes()) + " classes. Raise --classes or leave it out");
   }
   make_model();
 }
@@ -198,7 +199,10 @@ EpochRecord Trainer::train_epoch() {
   for (Batch batch; !reached_steps() && position_.step_in_epoch < source_->steps();) {
     const auto start = Clock::now();
     const auto faults = minor_faults();
-    if (!source_->next(batch)) throw kolo::Error("the training data ended before the epoch did");
+    if (!source_->next(batch)) {
+      throw kolo::Error("epoch " + std::to_string(epoch.epoch + 1) + ": the training data ended after " +
+                        std::to_string(position_.step_in_epoch) + " of " + std::to_string(source_->steps()) + " steps");
+    }
     const double data_ms = milliseconds_since(start);
     StepRecord record = train_step(batch, totals);
     ++position_.step;
@@ -306,8 +310,8 @@ double Trainer::current_learning_rate() const {
   return learning_rate(options_, global_batch(), static_cast<double>(position_.epoch) + done / steps, steps);
 }
 
-// Throws if too many consecutive losses are not finite. Losses are checked in each step if they are known then and the
-// ranks meet in each step; otherwise when steps are reported.
+// Throws if too many consecutive losses are not finite. On CPUs with --sync on, losses are checked in each step;
+// otherwise when steps are reported.
 void Trainer::log_step(const StepRecord& record, bool reported) {
   const bool check_now = compute_.device.is_cpu() && options_.sync;
   log_.add(record);
@@ -358,8 +362,8 @@ void Trainer::check_weights() {
   if (found.empty()) return;
   const std::string text = "after " + std::to_string(position_.step) + " steps " + found;
   if (options_.on_nan == OnNan::stop) {
-    throw kolo::Error(text +
-                      ". Lower --lr or check the data, then resume from the last checkpoint; --on-nan warn ignores it");
+    throw kolo::Error(
+        text + ". Lower --lr or check the data, then resume from the last checkpoint; to continue, use --on-nan warn");
   }
   reporter_.warn(text);
 }
@@ -393,9 +397,9 @@ void Trainer::print_resume_position() {
                    " images; its last batch may be smaller");
   }
   if (done()) {
-    reporter_.note("nothing left to do");
+    reporter_.note("nothing to train: the checkpoint has reached --epochs or --steps");
   } else if (options_.checkpoint_dir.empty()) {
-    reporter_.warn("no --checkpoint-dir: the results of this run are not kept");
+    reporter_.warn("no --checkpoint-dir: this run saves no checkpoints");
   }
 }
 

@@ -122,14 +122,15 @@ def case_resume(run):
     expect("checkpoint: " in text, "a checkpoint is written where --steps stops")
     rest, text = run(2, *recipe, "--resume", folder, "--checkpoint-dir", folder)
     expect(text.count(f"resumed from {folder} at step 6\n") == 1, "one rank says where it goes on")
-    expect("nothing left to do" not in text, "two epochs are left")
+    expect("nothing to train" not in text, "two epochs are left")
     expect(losses(begin) + losses(rest) == losses(whole), f"resumed losses:\n{losses(begin) + losses(rest)}\n{losses(whole)}")
     # The ranks' statistics were averaged in the middle of an epoch too: the same but for rounding.
     for one, other in zip(of_kind(rest, "epoch"), of_kind(whole, "epoch")[1:], strict=True):
         expect(abs(one["val_loss"] - other["val_loss"]) < 1e-3 * other["val_loss"], f"evaluation: {one} {other}")
     expect("settings differ" not in text, f"the settings are those of the checkpoint:\n{text}")
     idle, text = run(2, *recipe, "--resume", folder)
-    expect("at step 12\nnothing left to do\n" in text and not of_kind(idle, "step"), "a finished run has nothing to do")
+    expect("at step 12\nnothing to train: the checkpoint has reached --epochs or --steps\n" in text and
+           not of_kind(idle, "step"), "a finished run has nothing to do")
     expect(text.count("validation loss ") == 1, f"a finished run is validated:\n{text}")
     epochs = recipe.index("--epochs") + 1
     _, text = run(2, *recipe[:epochs], 4, *recipe[epochs + 1:], "--lr", 0.2, "--momentum", 0.8, "--resume", folder,
@@ -141,10 +142,10 @@ def case_resume(run):
         expect(difference in lines[0], f"{difference}: {lines[0]}")
     expect("seed" not in lines[0] and "global_batch" not in lines[0], f"nothing else: {lines[0]}")
     _, text = run(2, *recipe, "--checkpoint-dir", folder, fails=True)
-    expect("an earlier run's checkpoints, the newest of step 12;" in text, f"a new run is not mixed with it:\n{text}")
+    expect("has checkpoints of an earlier run, the newest of step 12." in text, f"a new run is not mixed with it:\n{text}")
     oldest = os.path.join(folder, min(name for name in os.listdir(folder) if name.startswith("checkpoint-")))
     _, text = run(2, *recipe, "--resume", oldest, "--checkpoint-dir", folder, fails=True)
-    expect("other checkpoints than --resume names, the newest of step 12;" in text, f"nor is one that goes back:\n{text}")
+    expect("has checkpoints other than that of --resume, the newest of step 12." in text, f"nor is one that goes back:\n{text}")
     # Nothing can be created below a file: said at once, not after the first epoch.
     begin, text = run(2, *recipe, "--checkpoint-dir", os.path.join(__file__, "c"), fails=True)
     expect("--checkpoint-dir" in text and not of_kind(begin, "step"), f"refused before the first step:\n{text}")
@@ -166,7 +167,7 @@ def case_resume(run):
     with open(os.path.join(newer, "model.safetensors"), "ab") as file:
         file.write(b"x")
     _, text = run(2, *recipe, "--resume", other, "--steps", 4)
-    expect(text.count(f"warning: passed over, damaged: {newer}: ") == 1, f"what is passed over, once:\n{text}")
+    expect(text.count(f"warning: skipped damaged checkpoint {newer}: ") == 1, f"what is passed over, once:\n{text}")
     expect(f"resumed from {other} at step 4\n" in text, f"the one before:\n{text}")
     shutil.rmtree(newer)
     model = read_safetensors(os.path.join(other, names[0], "model.safetensors"))
@@ -289,12 +290,12 @@ def case_changed(run):
     run(2, *recipe, "--resume", folder, "--steps", 7)
     shutil.copy(files_of(data, "train")[0], os.path.join(data, "train", "class_0001", "more.jpg"))
     lines, text = run(2, *recipe, "--resume", folder, "--steps", 8)
-    expect(text.count("warning: the training images of --data are not those of the checkpoint: 60 images in the "
+    expect(text.count("warning: the training images of --data differ from those of the checkpoint: 60 images in the "
                       "checkpoint, 61 in this run") == 1 and of_kind(lines, "step"), f"at an epoch's border:\n{text}")
     for part in ("train", "val"):
         os.rename(os.path.join(data, part, "class_0000"), os.path.join(data, part, "zzz"))
     lines, text = run(2, *recipe, "--resume", folder, fails=True)
-    expect("--resume: the class names of --data are not those of the checkpoint" in text and not of_kind(lines, "step"),
+    expect("--resume: the class names of --data differ from those of the checkpoint" in text and not of_kind(lines, "step"),
            f"labels would shift:\n{text}")
 
 
@@ -323,14 +324,14 @@ def case_ranks(run):
     shutil.copytree(one, os.path.join(run.folder, "elsewhere"))
     two(os.path.join(run.folder, "elsewhere"), "--check", fails=False)
     text = changed("less", lambda other: os.remove(files_of(other, "train")[30]))
-    expect("of train/ rank 0 has 60 samples of 3 classes, rank 1 has 59 samples" in text, f"a file less:\n{text}")
+    expect("train/ has 60 samples of 3 classes on rank 0, 59 samples of 3 classes on rank 1" in text, f"a file less:\n{text}")
     text = changed("many", lambda other: [os.remove(file) for file in files_of(other, "train")[:8]])
-    expect("of train/ rank 0 has 60 samples of 3 classes, rank 1 has 52 samples" in text, f"eight less:\n{text}")
+    expect("train/ has 60 samples of 3 classes on rank 0, 52 samples of 3 classes on rank 1" in text, f"eight less:\n{text}")
     text = changed("name", lambda other: [os.rename(os.path.join(other, part, "class_0000"), os.path.join(other, part, "z"))
                                           for part in ("train", "val")])
     expect("class 0 is 'class_0000' on rank 0, class 0 is 'class_0001' on rank 1" in text, f"a class renamed:\n{text}")
     text = changed("val", lambda other: shutil.rmtree(os.path.join(other, "val")))
-    expect("of val/ rank 0 has 12 samples of 3 classes, rank 1 has none" in text, f"no val/:\n{text}")
+    expect("val/ has 12 samples of 3 classes on rank 0, none on rank 1" in text, f"no val/:\n{text}")
     text = changed("none", lambda other: shutil.rmtree(os.path.join(other, "train")))
     expect("rank 1: cannot list " in text, f"no train/:\n{text}")
 
@@ -516,7 +517,7 @@ def case_device(run):
     """Without a GPU, as most machines that test this are, the program says so at once, and once."""
     cuda = [*SYNTHETIC, "--device", "cuda", "--steps", 2]
     _, text = run(2, *cuda, "--shared-gradients", "on", fails=True)
-    expect(text.count("--shared-gradients on is for gradients in the host's memory") == 1, f"said once:\n{text}")
+    expect(text.count("--shared-gradients on needs --device cpu") == 1, f"said once:\n{text}")
     if os.path.exists("/dev/nvidia0"):
         lines, _ = run(1, *cuda)
         expect(lines[0]["device"] == "cuda" and len(of_kind(lines, "step")) == 2, "a step on the GPU")
@@ -524,7 +525,7 @@ def case_device(run):
     lines, text = run(2, *cuda, fails=True)
     expect(not of_kind(lines, "step"), "no step was taken")
     expect(text.count("imagenet_resnet50: --device cuda: no CUDA device: ranks 0, 1: ") == 1, f"which ranks:\n{text}")
-    expect(text.count("imagenet_resnet50: ") == 1 and "--device cpu needs none" in text, f"once, with a way out:\n{text}")
+    expect(text.count("imagenet_resnet50: ") == 1 and "use --device cpu" in text, f"once, with a way out:\n{text}")
 
 
 if __name__ == "__main__":
