@@ -59,22 +59,22 @@ std::string named(std::size_t rank, const RankFacts& facts) { return base::rank_
 void check_devices(const std::vector<RankFacts>& ranks) {
   const std::string text = base::troubles_of(ranks);
   if (!text.empty()) {
-    throw UsageError("NCCL needs a device on every rank: " + text +
-                     ". Use hosts with a device for each rank, or no devices on any rank");
+    throw UsageError("cannot create an NCCL communicator: " + text +
+                     ". Every rank needs a CUDA device and NCCL, or all ranks must use CPU memory");
   }
 }
 
 void check_equal(const std::vector<RankFacts>& ranks) {
   for (std::size_t r = 1; r < ranks.size(); ++r) {
     if (ranks[r].version != ranks[0].version) {
-      throw MismatchError("ranks have different versions of NCCL: " + named(0, ranks[0]) + " has " +
+      throw MismatchError("NCCL versions differ between ranks: " + named(0, ranks[0]) + " has " +
                           version_text(ranks[0].version) + ", " + named(r, ranks[r]) + " has " +
                           version_text(ranks[r].version) + ". Install the same version on all hosts");
     }
     if (ranks[r].options != ranks[0].options) {
-      throw MismatchError("ranks have different settings of NCCL: " + named(0, ranks[0]) + " has " + ranks[0].options +
-                          ", " + named(r, ranks[r]) + " has " + ranks[r].options +
-                          ". Set NCCL_ALGO, KOLO_NCCL_MAX_CTAS and KOLO_NCCL_REGISTRATION equally on all ranks");
+      throw MismatchError("NCCL settings differ between ranks: " + named(0, ranks[0]) + " has " + ranks[0].options +
+                          "; " + named(r, ranks[r]) + " has " + ranks[r].options +
+                          ". Set NCCL_ALGO, KOLO_NCCL_MAX_CTAS and KOLO_NCCL_REGISTRATION alike on all ranks");
     }
   }
 }

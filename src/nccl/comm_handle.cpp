@@ -191,7 +191,7 @@ void CommHandle::deregister_buffer(const void* memory) noexcept {
 void CommHandle::time_out(std::string_view what) {
   fail(std::make_exception_ptr(TimeoutError(
       {}, "NCCL, " + std::string(what) + ": not complete after " + std::to_string(parts_.timeout.count()) + " ms on " +
-              who() + "; NCCL does not report the missing rank. The communicator was aborted")));
+              who() + "; the communicator was aborted. NCCL does not name the missing rank: check all ranks' logs")));
 }
 
 void CommHandle::fail(Result result, std::string_view call) {

@@ -83,7 +83,7 @@ Library::Library(const NcclApi& api, std::string path, std::shared_ptr<void> han
                        "; kolo needs " + version_text(kOldestVersion) + " or newer");
   }
   if (const char* missing = missing_call(api_); missing != nullptr) {
-    throw BackendError(path_ + ", NCCL " + version_text(version_) + ", has no " + missing);
+    throw BackendError(path_ + " is NCCL " + version_text(version_) + " without " + missing + "; reinstall NCCL");
   }
 }
 

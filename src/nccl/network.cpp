@@ -52,7 +52,7 @@ std::string obstacle(const FastNetwork& network, const Environment& environment)
   if (equal_in_any_case(net, "Socket")) return "NCCL_NET=" + net + " is set; unset it";
   if (!network.verbs) return "cannot load libibverbs.so.1; install it (rdma-core, libibverbs1)";
   if (usable(network, environment).empty()) {
-    return "NCCL_IB_HCA=" + value_of(environment, "NCCL_IB_HCA") + " selects none of its devices; unset it";
+    return "NCCL_IB_HCA=" + value_of(environment, "NCCL_IB_HCA") + " selects none of the devices; unset it";
   }
   return {};
 }
@@ -75,7 +75,7 @@ std::optional<std::string> unused_network(const FastNetwork& network, const Envi
   const bool own = (plugin.empty() || plugin == "none") && (net.empty() || equal_in_any_case(net, "IB"));
   if (names.empty() || !own || open != 0 || !obstacle(network, environment).empty()) return std::nullopt;
   return "InfiniBand (" + base::join(names, ", ") +
-         "), but NCCL has opened none of it and uses sockets to other hosts, several times slower. Check that "
+         "), but NCCL has opened none of the devices and uses sockets to other hosts, several times slower. Check that "
          "/dev/infiniband exists (pass it into containers); NCCL_DEBUG=INFO logs more";
 }
 

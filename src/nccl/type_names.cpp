@@ -33,7 +33,7 @@ Type type_of(std::string_view call, DType dtype) {
                    "; use i32 on the device, or CPU memory");
 }
 
-// Booleans are bytes of 0 and 1: the greater of two is OR, the lesser AND.
+// Booleans are bytes of 0 and 1: the maximum is OR, the minimum is AND.
 Op boolean_op(ReduceOp op) { return op == ReduceOp::sum || op == ReduceOp::max ? Op::max : Op::min; }
 
 }  // namespace
@@ -56,7 +56,7 @@ Reduction reduction_of(std::string_view call, DType dtype, ReduceOp op) {
   const bool floating = type == Type::f32 || type == Type::f64 || type == Type::f16 || type == Type::bf16;
   if (!floating) {
     throw UsageError(std::string(call) + ": cannot average " + std::string(name_of(dtype)) +
-                     " on a device, because its sum would wrap at " + std::string(name_of(dtype)) +
+                     " on a device, because the sum can overflow " + std::string(name_of(dtype)) +
                      "; use sum and divide, a floating-point type, or CPU memory");
   }
   return {type, Op::sum, true};

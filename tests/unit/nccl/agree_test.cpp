@@ -91,8 +91,8 @@ TEST(Agree, AllRanksThrowTheSame) {
   };
   same_on_all([](NcclParts& parts) { parts.runtime = parts.rank == 2 ? nullptr : parts.runtime; }, "no CUDA device");
   same_on_all([](NcclParts& parts) { parts.library = parts.rank == 0 ? nullptr : parts.library; }, "no NCCL");
-  same_on_all([](NcclParts& parts) { parts.max_ctas = parts.rank; }, "different settings of NCCL");
-  same_on_all([](NcclParts& parts) { parts.registers_buffers = parts.rank == 0; }, "different settings of NCCL");
+  same_on_all([](NcclParts& parts) { parts.max_ctas = parts.rank; }, "NCCL settings differ");
+  same_on_all([](NcclParts& parts) { parts.registers_buffers = parts.rank == 0; }, "NCCL settings differ");
   {
     const test::ScopedVariable variable("NCCL_ALGO", "allreduce:ring");
     same_on_all(

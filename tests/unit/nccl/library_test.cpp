@@ -41,7 +41,8 @@ TEST(Library, NamesTheMissingCall) {
   test::SimulatedNccl nccl(device);
   NcclApi api = nccl.api();
   api.reduce_scatter = nullptr;
-  EXPECT_EQ(error_of([&] { Library library(api, "x.so"); }), "x.so, NCCL 2.28.9, has no ncclReduceScatter");
+  EXPECT_EQ(error_of([&] { Library library(api, "x.so"); }),
+            "x.so is NCCL 2.28.9 without ncclReduceScatter; reinstall NCCL");
   api.version = nullptr;
   EXPECT_EQ(error_of([&] { Library library(api, "x.so"); }), "x.so is not NCCL: ncclGetVersion is missing");
   api = nccl.api();

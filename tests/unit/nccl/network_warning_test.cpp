@@ -93,7 +93,7 @@ TEST(SocketWarning, NamesTheHostThatHasIt) {
 TEST(SocketWarning, LooksAtWhatNcclHasOpened) {
   const Machine closed(true);
   const Machine open(true, true);
-  const char* const reason = closed.has_verbs() ? "a has InfiniBand (mlx5_0), but NCCL has opened none of it"
+  const char* const reason = closed.has_verbs() ? "a has InfiniBand (mlx5_0), but NCCL has opened none of the devices"
                                                 : "hosts a, b have InfiniBand (mlx5_0), but NCCL will use sockets";
   EXPECT_THAT(warnings({&closed, &open}), ElementsAre(testing::Field(&Line::text, HasSubstr(reason))));
   if (closed.has_verbs()) {
