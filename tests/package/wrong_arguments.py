@@ -1,20 +1,29 @@
 #!/usr/bin/env python3
-"""wrong_arguments.py COMPILER SOURCE LIBTORCH: arguments of a wrong kind give one sentence that says what to pass."""
+"""wrong_arguments.py COMPILER SOURCE LIBTORCH: arguments of a wrong type give one sentence that says what to pass."""
 import pathlib
 import subprocess
 import sys
 
 PROGRAM = """
-#include <torch/nn.h>
-#include <torch/optim.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/sgd.h>
 #include "kolo/torch/torch.h"
-void f(kolo::Context& context, torch::nn::Sequential model, torch::optim::SGD& sgd) {{ {code} }}
 """
-CASES = [
-    ("kolo::DistributedOptimizer optimizer(context, sgd, model);", None),
-    ("kolo::DistributedOptimizer optimizer(context, model, sgd);", "the arguments are (context, optimizer, model)"),
-    ("kolo::DistributedOptimizer optimizer(context, sgd, 3);", "pass the model as a torch::nn::Module"),
-    ("kolo::broadcast_parameters(context, 3);", "pass the model as a torch::nn::Module"),
+FUNCTION = "void f{number}(kolo::Context& context, torch::nn::Sequential model, torch::optim::SGD& sgd) {{ {code} }}\n"
+RIGHT = [
+    "kolo::DistributedOptimizer optimizer(context, sgd, model);",
+    "kolo::DistributedOptimizer optimizer(context, std::ref(sgd), model);",
+]
+ARGUMENTS, MODEL, NAMES = TEXTS = (["the arguments are (context, optimizer, model)"],
+                                   ["pass the model as a torch::nn::Module"], ["parameters need names"])
+# Types differ, because a compiler instantiates a template once for each type.
+WRONG = [
+    ("kolo::DistributedOptimizer optimizer(context, model, sgd);", ARGUMENTS + MODEL),
+    ("kolo::DistributedOptimizer optimizer(context, sgd, 3);", MODEL),
+    ("kolo::broadcast_parameters(context, 3.5);", MODEL),
+    ("kolo::DistributedOptimizer optimizer(context, sgd, model->parameters());", NAMES),
+    ("kolo::broadcast_parameters(context, std::vector<int>());", NAMES),
 ]
 
 
@@ -24,13 +33,21 @@ def main():
     command = [compiler, "-std=c++20", "-fsyntax-only", "-D_GLIBCXX_USE_CXX11_ABI=1", "-x", "c++", "-",
                "-I", str(pathlib.Path(source) / "include"), "-isystem", str(include),
                "-isystem", str(include / "torch/csrc/api/include")]
-    for code, expected in CASES:
-        done = subprocess.run(command, input=PROGRAM.format(code=code), capture_output=True, text=True)
-        if expected is None and done.returncode != 0:
-            sys.exit(f"{code}\n{done.stderr}")
-        if expected is not None and (done.returncode == 0 or expected not in done.stderr):
-            sys.exit(f"{code}\ndoes not say: {expected}\n{done.stderr}")
-    print(f"{len(CASES)} programs")
+
+    def compile_all(lines):
+        functions = [FUNCTION.format(number=number, code=code) for number, code in enumerate(lines)]
+        return subprocess.run(command, input=PROGRAM + "".join(functions), capture_output=True, text=True)
+
+    right = compile_all(RIGHT)
+    if right.returncode != 0:
+        sys.exit(right.stderr)
+    wrong = compile_all(code for code, _ in WRONG)
+    errors = [line for line in wrong.stderr.splitlines() if "error:" in line]
+    for (text,) in TEXTS:
+        expected = sum(text in texts for _, texts in WRONG)
+        if sum(text in error for error in errors) != expected:
+            sys.exit(f"not {expected} times: {text}\n{wrong.stderr}")
+    print(f"{len(RIGHT) + len(WRONG)} calls")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@
 
 #include "kolo/context.h"
 #include "kolo/detail/export.h"
+#include "kolo/error.h"
 
 namespace KOLO_EXPORT kolo {
 
@@ -29,8 +30,12 @@ template <class Items>
       tensors.emplace_back(item.key(), item.value());
     } else if constexpr (requires { item.name; }) {
       tensors.emplace_back(item.name, item.value);
-    } else {
+    } else if constexpr (requires { tensors.emplace_back(item.first, item.second); }) {
       tensors.emplace_back(item.first, item.second);
+    } else {
+      static_assert(
+          sizeof(Items) == 0,
+          "kolo: pass the model, model->named_parameters(), or pairs of name and tensor: parameters need names");
     }
   }
   return tensors;
@@ -43,6 +48,9 @@ template <class Model>
   if constexpr (requires { model.named_parameters(); }) {
     return named_tensors(model.named_parameters());
   } else if constexpr (requires { model->named_parameters(); }) {
+    if constexpr (requires { model == nullptr; }) {
+      if (model == nullptr) throw UsageError("the pointer to the model is null");
+    }
     return named_tensors(model->named_parameters());
   } else if constexpr (requires { model.begin(); }) {
     return named_tensors(model);
