@@ -20,9 +20,15 @@ std::vector<std::int64_t> gradient_strides(const at::Tensor& parameter) {
   return parameter.is_non_overlapping_and_dense() ? parameter.strides().vec() : contiguous_strides(parameter.sizes());
 }
 
+bool has(const torch::optim::Optimizer& optimizer, const c10::TensorImpl* tensor) {
+  return std::ranges::any_of(optimizer.param_groups(), [&](const auto& group) {
+    return std::ranges::any_of(group.params(), [&](const at::Tensor& t) { return t.unsafeGetTensorImpl() == tensor; });
+  });
+}
+
 }  // namespace
 
-void ParameterNames::add(const NamedTensors& tensors) {
+void ParameterNames::add(const NamedTensors& tensors, const torch::optim::Optimizer* optimizer) {
   if (by_name_.empty()) {
     by_name_.reserve(tensors.size());
     by_tensor_.reserve(tensors.size());
@@ -30,7 +36,8 @@ void ParameterNames::add(const NamedTensors& tensors) {
   for (const auto& [name, tensor] : tensors) {
     const auto [known, fresh] = by_name_.try_emplace(name, weak(tensor));
     if (!fresh && !is_same(known->second, tensor)) {
-      if (!known->second.expired())
+      const bool in_use = optimizer == nullptr || has(*optimizer, known->second._unsafe_get_target());
+      if (in_use && !known->second.expired())
         throw UsageError("DistributedOptimizer: two parameters have the name '" + name + "'");
       by_tensor_.erase(known->second._unsafe_get_target());
       known->second = weak(tensor);

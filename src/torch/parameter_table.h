@@ -23,8 +23,9 @@ struct NamedParameter {
 // Names of tensors by identity. A tensor may have several names (a shared parameter): the first one counts.
 class ParameterNames {
  public:
-  // Throws UsageError when one name means two tensors. Keeps none alive; the name of one that has gone is free.
-  void add(const NamedTensors& tensors);
+  // Throws UsageError when one name means two tensors. Keeps none alive. The name of a tensor that has gone is free,
+  // and with an `optimizer` the name of a tensor that is in none of its groups.
+  void add(const NamedTensors& tensors, const torch::optim::Optimizer* optimizer = nullptr);
   [[nodiscard]] const std::string* find(const at::Tensor& tensor) const;
 
  private:
