@@ -54,7 +54,11 @@ at::Tensor DistributedOptimizer::step(LossClosure closure) {
       return value;
     });
   } else {
-    if (!binding_->closed()) binding_->close_round(GradientBinding::Before::step);
+    if (binding_->closed()) {
+      binding_->refuse_unreduced_newcomers();
+    } else {
+      binding_->close_round(GradientBinding::Before::step);
+    }
     loss = optimizer_->step();
   }
   binding_->stepped(GradientBinding::Outcome::updated);
@@ -62,6 +66,7 @@ at::Tensor DistributedOptimizer::step(LossClosure closure) {
 }
 
 void DistributedOptimizer::synchronize() {
+  groups_->reconcile();
   if (binding_ && !binding_->closed()) {
     binding_->close_round(GradientBinding::Before::look);
   }
@@ -77,6 +82,7 @@ void DistributedOptimizer::skip() {
 }
 
 void DistributedOptimizer::zero_grad(bool set_to_none) {
+  groups_->reconcile();
   if (binding_) {
     binding_->reopen();
   }
@@ -98,10 +104,10 @@ void DistributedOptimizer::zero_grad(bool set_to_none) {
 
 void DistributedOptimizer::add_param_group(const torch::optim::OptimizerParamGroup& group,
                                            const NamedTensors& parameters) {
+  groups_->reconcile();
   if (binding_) {
     binding_->add_names(parameters);
   }
-  groups_->reconcile();
   optimizer_->add_param_group(group);
   groups_->reconcile();
 }
@@ -135,6 +141,10 @@ void DistributedOptimizer::load(torch::serialize::InputArchive& archive) {
 void DistributedOptimizer::detach() noexcept {
   if (!binding_) {
     return;
+  }
+  try {
+    groups_->reconcile();
+  } catch (const std::exception&) {  // both sides were changed: each keeps its own
   }
   try {
     binding_->detach();

@@ -51,13 +51,15 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   void close_round(Before before);
   // And no hook has fired since, no failure has ended another round, and its gradients are not all gone.
   [[nodiscard]] bool closed() const;
+  void refuse_unreduced_newcomers();           // REQUIRES: closed()
   void reopen() noexcept { closed_ = false; }  // another round is to come, also where no hook fires for it
   [[nodiscard]] std::uint64_t rounds() const noexcept { return reducer_ != nullptr ? reducer_->round() : 0; }
   enum class Outcome { updated, left_out };
   void stepped(Outcome outcome);  // the optimizer has used the gradients, or is not to
 
   [[nodiscard]] std::string name() const { return reducer_->name(); }
-  void add_names(const NamedTensors& parameters) { names_.add(parameters); }
+  // The name of a tensor that is in no group of the optimizer is free.
+  void add_names(const NamedTensors& parameters) { names_.add(parameters, optimizer_.get()); }
   void enter_no_sync() noexcept { ++no_sync_; }
   void leave_no_sync() noexcept { --no_sync_; }
 

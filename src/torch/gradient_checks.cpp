@@ -52,6 +52,18 @@ bool GradientBinding::was_reduced(const at::Tensor& parameter) {
                              [](const auto& slot) { return slot->grad_has_result_value(); });
 }
 
+// The optimizer uses every gradient that there is. That of a parameter which was added or thawed after the round was
+// closed is this rank's alone.
+void GradientBinding::refuse_unreduced_newcomers() {
+  if (engine_.size() == 1) return;
+  for (const auto& [name, tensor] : trainable_parameters(*optimizer_, names_, Unnamed::invent)) {
+    if (!tensor.grad().defined() || slot_of(tensor) != nullptr || was_reduced(tensor)) continue;
+    throw UsageError("parameter '" + name +
+                     "' was added after synchronize(), so its gradient is not reduced. Add parameters before "
+                     "synchronize(), or remove the gradient of this step (mutable_grad().reset())");
+  }
+}
+
 // The optimizer in it uses every gradient that there is, and only those of the table are averaged.
 void GradientBinding::refuse_gradients_of_this_rank() {
   if (engine_.size() == 1) return;

@@ -8,6 +8,7 @@
 #include <torch/optim/sgd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 #include <string>
 #include <type_traits>
@@ -60,17 +61,19 @@ bool have_same_params(const OptimizerParamGroup& a, const OptimizerParamGroup& b
                    "step(). Change only one of the two");
 }
 
+bool are_same_rates(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+
 // Copies to both sides, and to `last`, what one of them has changed.
 void reconcile_rates(std::size_t group, OptimizerOptions& outer, OptimizerOptions& inner, OptimizerOptions& last) {
   const auto last_rate = learning_rate_of(last);
   if (!last_rate) return;
   const double rate = inner.get_lr();
   const double outer_rate = outer.get_lr();
-  if (outer_rate == *last_rate) {
+  if (are_same_rates(outer_rate, *last_rate)) {
     outer.set_lr(rate);
-  } else if (rate == *last_rate) {
+  } else if (are_same_rates(rate, *last_rate)) {
     inner.set_lr(outer_rate);
-  } else if (rate != outer_rate) {
+  } else if (!are_same_rates(rate, outer_rate)) {
     std::ostringstream what;
     what << "the learning rate was changed to " << outer_rate;
     refuse(group, what.str());
@@ -78,8 +81,9 @@ void reconcile_rates(std::size_t group, OptimizerOptions& outer, OptimizerOption
   last.set_lr(inner.get_lr());
 }
 
-// REQUIRES: equal learning rates.
+// REQUIRES: equal learning rates. Options with a NaN as rate differ from themselves, so they are not compared.
 void reconcile_options(std::size_t group, OptimizerOptions& outer, OptimizerOptions& inner, OptimizerOptions& last) {
+  if (const auto rate = learning_rate_of(inner); rate && std::isnan(*rate)) return;
   if (are_equal(outer, last)) {
     if (!are_equal(inner, last)) assign(outer, inner);
   } else if (are_equal(inner, last)) {
@@ -116,7 +120,8 @@ ParamGroupSync::ParamGroupSync(Groups& outer, torch::optim::Optimizer& inner)
 
 void ParamGroupSync::reconcile() {
   Groups& inner = inner_.param_groups();
-  if (outer_.size() != last_.size() && inner.size() != last_.size() && outer_.size() != inner.size()) {
+  if (outer_.size() != last_.size() && inner.size() != last_.size() &&
+      !std::ranges::equal(outer_, inner, have_same_params)) {
     refuse(std::min(outer_.size(), inner.size()), "groups were added or removed");
   }
   const bool from_outer = outer_.size() != last_.size();

@@ -8,6 +8,7 @@
 #include <torch/serialize.h>
 #include <torch/types.h>
 
+#include <cmath>
 #include <map>
 #include <sstream>
 
@@ -219,6 +220,135 @@ TEST(DistributedOptimizer, GroupAddedThroughTheBaseClassIsReduced) {
   });
 }
 
+// Clipping needs synchronize(), which must know of groups that came through the base class.
+TEST(DistributedOptimizer, GroupAddedThroughTheBaseClassIsReducedBySynchronize) {
+  on_ranks(2, [](Context& context) {
+    Plain plain(context, 0.5);
+    const at::Tensor added = torch::ones({2}).requires_grad_(true);
+    torch::optim::Optimizer& base = plain.optimizer;
+    base.add_param_group(torch::optim::OptimizerParamGroup({added}, std::make_unique<SGDOptions>(0.25)));
+    plain.backward();
+    (added * (context.rank() + 1)).sum().backward();
+    plain.optimizer.synchronize();
+    EXPECT_EQ(added.grad()[0].item<double>(), kGradient);
+    plain.optimizer.step();
+    EXPECT_EQ(value_of(added), 1 - 0.25 * kGradient);
+    EXPECT_EQ(value_of(plain.weight), 1 - 0.5 * kGradient);
+  });
+}
+
+TEST(DistributedOptimizer, ZeroGradClearsGroupAddedThroughTheBaseClass) {
+  on_ranks(2, [](Context& context) {
+    Plain plain(context, 0.5);
+    const at::Tensor added = torch::ones({2}).requires_grad_(true);
+    (added * 8).sum().backward();  // before it belongs to the optimizer
+    torch::optim::Optimizer& base = plain.optimizer;
+    base.add_param_group(torch::optim::OptimizerParamGroup({added}, std::make_unique<SGDOptions>(0.25)));
+    plain.optimizer.zero_grad();
+    EXPECT_FALSE(added.grad().defined());
+    plain.backward();
+    (added * (context.rank() + 1)).sum().backward();
+    plain.optimizer.step();
+    EXPECT_EQ(value_of(added), 1 - 0.25 * kGradient);
+  });
+}
+
+TEST(DistributedOptimizer, GradientOfParameterAddedAfterSynchronizeIsUsageErrorBeforeAnyWeightChanges) {
+  enum class Added { through_wrapper, through_base, in_wrapped, thawed };
+  for (const Added how : {Added::through_wrapper, Added::through_base, Added::in_wrapped, Added::thawed}) {
+    on_ranks(2, [&](Context& context) {
+      Plain plain(context, 0.5);
+      const at::Tensor added = torch::ones({2}).requires_grad_(true);
+      const torch::optim::OptimizerParamGroup group({added}, std::make_unique<SGDOptions>(0.25));
+      torch::optim::Optimizer& base = plain.optimizer;
+      if (how == Added::thawed) {
+        added.requires_grad_(false);
+        plain.optimizer.add_param_group(group);
+      }
+      plain.backward();
+      plain.optimizer.synchronize();
+      if (how == Added::through_wrapper) plain.optimizer.add_param_group(group, {{"added", added}});
+      if (how == Added::through_base) base.add_param_group(group);
+      if (how == Added::in_wrapped) plain.inner->add_param_group(group);
+      added.requires_grad_(true);
+      (added * (context.rank() + 1)).sum().backward();
+      EXPECT_THAT(error_of<UsageError>([&] { plain.optimizer.step(); }),
+                  HasSubstr("was added after synchronize(), so its gradient is not reduced"));
+      EXPECT_EQ(value_of(added), 1);
+      EXPECT_EQ(value_of(plain.weight), 1);
+      plain.optimizer.zero_grad();  // the next step trains it
+      plain.backward();
+      (added * (context.rank() + 1)).sum().backward();
+      plain.optimizer.step();
+      EXPECT_EQ(value_of(added), 1 - 0.25 * kGradient);
+      EXPECT_EQ(value_of(plain.weight), 1 - 0.5 * kGradient);
+    });
+  }
+}
+
+TEST(DistributedOptimizer, DifferentGroupsAddedOnBothSidesAreUsageError) {
+  on_ranks(2, [](Context& context) {
+    Plain plain(context, 0.5);
+    torch::optim::Optimizer& base = plain.optimizer;
+    const auto group = [] {
+      return torch::optim::OptimizerParamGroup({torch::ones({2}).requires_grad_(true)},
+                                               std::make_unique<SGDOptions>(0.25));
+    };
+    base.add_param_group(group());
+    plain.inner->add_param_group(group());
+    EXPECT_THAT(error_of<UsageError>([&] { plain.optimizer.step(); }), HasSubstr("groups were added or removed"));
+    EXPECT_EQ(value_of(plain.weight), 1);
+  });
+}
+
+TEST(DistributedOptimizer, RateSetOnWrapperRemainsInWrappedOptimizerAfterItsEnd) {
+  on_ranks(2, [](Context& context) {
+    Plain plain(context, 0.5);
+    static_cast<torch::optim::Optimizer&>(plain.optimizer).param_groups()[0].options().set_lr(0.125);
+    plain.optimizer.detach();
+    EXPECT_EQ(sgd_options(*plain.inner).lr(), 0.125);
+  });
+}
+
+TEST(DistributedOptimizer, NotANumberAsRateIsNoConflict) {
+  on_ranks(2, [](Context& context) {
+    Plain plain(context, 0.5);
+    torch::optim::Optimizer& base = plain.optimizer;
+    base.param_groups()[0].options().set_lr(std::nan(""));
+    for (int step = 0; step < 2; ++step) {
+      plain.optimizer.zero_grad();
+      plain.backward();
+      plain.optimizer.step();
+    }
+    EXPECT_TRUE(std::isnan(value_of(plain.weight)));
+    EXPECT_TRUE(std::isnan(sgd_options(*plain.inner).lr()));
+  });
+}
+
+// A new head under the name of the old one, which is in no group any more.
+TEST(DistributedOptimizer, NameOfARemovedParameterIsFree) {
+  on_ranks(2, [](Context& context) {
+    Plain plain(context, 0.5);
+    const auto head = [] { return torch::ones({2}).requires_grad_(true); };
+    const at::Tensor first = head(), second = head();
+    const auto group = [](const at::Tensor& tensor) {
+      return torch::optim::OptimizerParamGroup({tensor}, std::make_unique<SGDOptions>(0.25));
+    };
+    plain.optimizer.add_param_group(group(first), {{"head", first}});
+    EXPECT_THAT(error_of<UsageError>([&] {
+                  plain.optimizer.add_param_group(group(second), {{"head", second}});
+                }),
+                HasSubstr("two parameters have the name 'head'"));
+    plain.optimizer.param_groups().pop_back();
+    plain.optimizer.add_param_group(group(second), {{"head", second}});
+    plain.backward();
+    (second * (context.rank() + 1)).sum().backward();
+    plain.optimizer.step();
+    EXPECT_EQ(value_of(second), 1 - 0.25 * kGradient);
+    EXPECT_EQ(value_of(first), 1);
+  });
+}
+
 TEST(DistributedOptimizer, TakesOwnedAndBorrowedOptimizersAndEveryFormOfModel) {
   on_ranks(2, [](Context& context) {
     torch::nn::Sequential model(torch::nn::Linear(3, 2), torch::nn::Linear(2, 1));
@@ -267,6 +397,9 @@ TEST(DistributedOptimizer, NullPointerOrDistributedOptimizerIsUsageError) {
     torch::optim::Optimizer& base = plain.optimizer;
     EXPECT_THAT(error_of<UsageError>([&] { DistributedOptimizer(context, base, names); }),
                 HasSubstr("is a DistributedOptimizer itself"));
+    EXPECT_THAT(error_of<UsageError>(
+                    [&] { DistributedOptimizer(context, *plain.inner, std::shared_ptr<torch::nn::LinearImpl>()); }),
+                HasSubstr("the pointer to the model is null"));
   });
 }
 

@@ -36,25 +36,25 @@ struct DistributedOptions {
   double postscale = 1.0;
   std::size_t bucket_bytes = 0;  // 0: from Config
   // Number of backward passes whose gradients are added before the reduction; divide the loss by it for an average. If
-  // zero_grad() drops a gradient between passes, its count starts again.
+  // zero_grad() drops a gradient between passes, the passes of its parameter are counted from 0 again.
   int passes_per_step = 1;
   // Allocates gradients of at least `shared_from` bytes in shared memory and reduces them in place, without a copy into
   // a bucket. For CPUs, with all ranks on one host or each rank on a host of its own; otherwise UsageError.
   // docs/gradients.md lists the other differences.
   bool shared_gradients = false;
   std::size_t shared_from = 16 * 1024;
-  // In the first step, and in the first step after a change of parameters, ranks compare hashes of weights and
+  // In the first step, and in the first step after parameters were added, ranks compare hashes of weights and
   // optimizer state. MismatchError names the ranks that differ from rank 0. The state of LBFGS and of optimizers that
   // are not LibTorch's or kolo's is not compared.
   bool compare_weights = true;
-  // Ranks also compare them each time this number of rounds has passed; 0: never. If weights are on a device, each
-  // comparison blocks the CPU until they are ready.
+  // Ranks also compare weights and state each time this number of rounds has passed; 0: never. If weights are on a
+  // device, each comparison blocks the CPU until they are ready.
   // No effect with one rank or without compare_weights.
   int compare_weights_every = 1000;
   // step() updates each weight as soon as its gradient is reduced, while others are in flight. The results are the
   // same. Applies to FusedSGD and FusedAdamW on CPUs, in a step() without a closure and without synchronize() before
-  // it. A step() that throws may have updated some weights, different ones on each rank. The next round then compares
-  // weights and state, and throws MismatchError on all ranks until they are equal again (docs/errors.md). Requires
+  // it. A step() that throws may have updated some weights, different ones on each rank. Later rounds then compare
+  // weights and state, and throw MismatchError on all ranks until these are equal again (docs/errors.md). Requires
   // compare_weights.
   bool overlap_update = false;
 };
@@ -65,10 +65,11 @@ class ParamGroupSync;
 // A torch optimizer whose step() uses the gradients of all ranks. Schedulers, torch::save, torch::load and functions
 // that take a torch::optim::Optimizer& work on it as on the optimizer that it wraps.
 //
-// The wrapper and the wrapped optimizer each have parameter groups. If the program changes a learning rate, another
-// option or a parameter in one of them, the next step(), save(), param_groups() or optimizer() copies it to the other.
-// For third-party optimizers only the learning rate is copied. state() hides a function of the base class that is not
-// virtual: through a torch::optim::Optimizer& the state is empty.
+// The wrapper and the wrapped optimizer each have parameter groups. If the program changes an option (learning rate) or
+// replaces a parameter in one of them, the next step(), save(), param_groups() or optimizer() does so in the other.
+// For third-party optimizers only the learning rate is copied. After a change in the wrapper, save the wrapper: the
+// wrapped optimizer may not have it yet. LibTorch's state() and zero_grad() are not virtual: through a
+// torch::optim::Optimizer&, state() is empty, and zero_grad() misses groups that were just added to the wrapped one.
 //
 // Collective: constructor, step(), skip(), synchronize(). Use from one thread; destroy before the Context.
 class DistributedOptimizer : public torch::optim::Optimizer {
@@ -80,8 +81,8 @@ class DistributedOptimizer : public torch::optim::Optimizer {
   //
   // Throws UsageError if no parameter requires a gradient; if a parameter is unnamed, sparse, complex, on a second
   // device or on an unsupported kind of device; and if `optimizer` is null or a DistributedOptimizer. Throws
-  // MismatchError if ranks differ. If thread counts, CPU capabilities or library versions differ, rank 0 logs a
-  // warning, because results of LibTorch then differ in their last bits.
+  // MismatchError if the parameters or options of ranks differ. If thread counts, CPU capabilities or library versions
+  // differ, rank 0 logs a warning, because results of LibTorch then differ in their last bits.
   template <class OptimizerOrPointer, class Model = NamedTensors>
   DistributedOptimizer(Context& context, OptimizerOrPointer&& optimizer, const Model& model,
                        DistributedOptions options = {})
@@ -97,13 +98,13 @@ class DistributedOptimizer : public torch::optim::Optimizer {
   // Waits for the reduced gradients, then updates the weights. With a closure: evaluates it as often as the optimizer
   // asks, and reduces the gradients after each evaluation. Returns the loss of this rank. Throws MismatchError,
   // PeerFailedError, PeerLostError and TimeoutError. Throws UsageError for a gradient that was changed after its
-  // reduction had begun, for a gradient of a parameter that requires none, for an option with different new values in
-  // the wrapper and the wrapped optimizer, and after the Context's end. After an error the weights are unchanged,
-  // except with overlap_update.
+  // reduction had begun, for a gradient of a parameter that requires none or was added after synchronize(), if rates or
+  // other options of a group were changed differently in the wrapper and the wrapped optimizer, and after
+  // Context::shutdown(). After an error the weights are unchanged, except with overlap_update.
   at::Tensor step(LossClosure closure = nullptr) override;
-  // Waits for the reduction; param.grad() is then the reduced gradient, for example to clip it before step(). Stream
-  // order, also of step(): on a GPU the current stream waits for the gradients; the CPU waits only until all ranks
-  // agree.
+  // Waits for the reduction; param.grad() is then the reduced gradient, e.g. to clip it before step(). With NCCL,
+  // synchronize() and step() make the current stream wait for the gradients; the CPU waits only until all ranks have
+  // agreed that no rank has failed in this step.
   void synchronize();
   // The name of this optimizer in errors ("gradients/0"); equal on all ranks.
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
@@ -122,11 +123,11 @@ class DistributedOptimizer : public torch::optim::Optimizer {
   [[nodiscard]] auto& state() noexcept { return optimizer_->state(); }
   [[nodiscard]] torch::optim::OptimizerOptions& defaults() noexcept { return optimizer_->defaults(); }
 
-  // Save and load the wrapped optimizer, so that a checkpoint of one loads into the other.
+  // Save and load the wrapped optimizer: checkpoints of the wrapper and of the plain optimizer are interchangeable.
   void save(torch::serialize::OutputArchive& archive) const override;
   void load(torch::serialize::InputArchive& archive) override;
 
-  // While it lives, backward accumulates gradients on this rank only. All ranks use it for the same backward passes.
+  // While a NoSync exists, backward reduces nothing. All ranks use NoSync for the same backward passes.
   class NoSync {
    public:
     explicit NoSync(DistributedOptimizer& optimizer);
@@ -160,7 +161,8 @@ class DistributedOptimizer : public torch::optim::Optimizer {
     if constexpr (std::convertible_to<OptimizerOrPointer&&, std::shared_ptr<torch::optim::Optimizer>>) {
       return std::forward<OptimizerOrPointer>(optimizer);
     } else if constexpr (std::convertible_to<OptimizerOrPointer&&, torch::optim::Optimizer&>) {
-      return std::shared_ptr<torch::optim::Optimizer>(&optimizer, [](auto*) {});  // borrowed
+      torch::optim::Optimizer& borrowed = optimizer;
+      return std::shared_ptr<torch::optim::Optimizer>(&borrowed, [](auto*) {});
     } else if constexpr (std::derived_from<Type, torch::optim::Optimizer> && std::move_constructible<Type> &&
                          !std::is_const_v<std::remove_reference_t<OptimizerOrPointer>>) {
       return std::make_shared<Type>(std::forward<OptimizerOrPointer>(optimizer));
