@@ -176,7 +176,7 @@ void EngineImpl::fail_open_rounds(GradientRounds* first, const std::string& text
 }
 
 void EngineImpl::fail_round(const std::exception& error) noexcept {
-  unnamed_.disable();
+  if (size() > 1) unnamed_.disable();
   try {
     end_round(error);
   } catch (const std::exception&) {

@@ -114,6 +114,16 @@ TEST_P(UnnamedOperation, CallAfterFailureIsUsageErrorOnEveryRank) {
   });
 }
 
+TEST(UnnamedOperationOfOneRank, WorksAfterAFailure) {
+  run_world(1, quick(), [](Context& context) {
+    EXPECT_THROW(context.run([] { throw std::runtime_error("no more data"); }), std::runtime_error);
+    const auto input = values(context, 4, 1.0F);
+    std::vector<float> output(4);
+    context.engine().submit(allreduce("", input, &output)).wait();
+    EXPECT_EQ(output, input);
+  });
+}
+
 TEST(Barrier, ReturnsWhenAllRanksHaveCalledIt) {
   std::atomic<int> before{0};
   run_world(3, quick(), [&](Context& context) {
