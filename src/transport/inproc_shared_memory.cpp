@@ -57,8 +57,8 @@ class InprocSharedMemory final : public SharedMemory {
   [[nodiscard]] int local_size() const noexcept override { return size_; }
 
   [[nodiscard]] std::unique_ptr<SharedRegion> allocate(std::size_t bytes, std::chrono::milliseconds timeout) override {
-    const auto all =
-        gather_->gather(rank_, std::make_shared<Slot>(bytes), timeout, "allocating shared memory", while_waiting());
+    const auto all = gather_->gather(rank_, std::make_shared<Slot>(bytes), timeout,
+                                     "a collective, allocating shared memory", while_waiting());
     for (std::size_t r = 0; r < all->size(); ++r) {
       const std::size_t theirs = (*all)[r]->span().size();
       if (theirs != bytes) {

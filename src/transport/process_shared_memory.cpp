@@ -207,8 +207,8 @@ class ProcessSharedMemory final : public SharedMemory {
       if (message.sequence < sequence_) continue;  // of a call that timed out here
       if (message.sequence > sequence_) {          // this call has timed out over there
         peer.early = message;
-        throw TimeoutError({peer.process.rank()},
-                           "allocating shared memory: rank " + std::to_string(peer.process.rank()) + " has timed out");
+        throw TimeoutError({peer.process.rank()}, "a collective, allocating shared memory: rank " +
+                                                      std::to_string(peer.process.rank()) + " has timed out");
       }
       if (message.bytes != call.bytes) {
         throw UsageError("shared memory: rank " + std::to_string(own_rank()) + " asked for " +
@@ -244,7 +244,7 @@ class ProcessSharedMemory final : public SharedMemory {
         continue;
       missing.push_back(peers_[r].process.rank());
     }
-    return {missing, "allocating shared memory: timeout: waiting for " + base::ranks_text(missing)};
+    return {missing, "a collective, allocating shared memory: timeout: waiting for " + base::ranks_text(missing)};
   }
 
   int local_rank_;
