@@ -101,8 +101,8 @@ struct CheckpointOptions {
 //     .tmp-4711-1/               an incomplete save: ignored, and removed by the next save
 //     lock.json                  host, process and start time of the process that may write
 //
-// One process writes at a time (rank 0); any number may read. A lock is taken over if its process on this host has
-// ended, or if a process on another host has sent no heartbeat for 60 seconds.
+// One process writes at a time (rank 0); any number may read. A lock is taken over if its owner has ended (owner on
+// this host) or has sent no heartbeat for 60 seconds (owner on another host).
 class CheckpointDirectory {
  public:
   explicit CheckpointDirectory(std::filesystem::path root, CheckpointOptions options = {});
@@ -116,7 +116,7 @@ class CheckpointDirectory {
 
   // Creates a temporary folder, calls `write` to fill it, flushes the files to disk, adds the manifest and renames the
   // folder. Rethrows an exception of `write`; the directory is then unchanged. Replaces a checkpoint of the same step.
-  // An error while an old checkpoint is deleted is ignored; the next call tries again. Returns the folder. Without
+  // Ignores an error in the deletion of an old checkpoint; the next call tries again. Returns the folder. Without
   // lock(), save() holds the lock during the call and throws UsageError if another process holds it. With lock(),
   // save() throws BackendError if another process has taken over the lock.
   std::filesystem::path save(const CheckpointInfo& info,

@@ -5,9 +5,9 @@
 //   config.timeout = std::chrono::seconds(60);
 //   const auto context = kolo::Context::create(config);
 //
-// Each field has a variable KOLO_<FIELD IN CAPITALS>; docs/configuration.md lists them. A program rarely needs more
-// than timeout, stall_warning, network, interface, device_reduction, log_level and log_sink. A field "equal on all
-// ranks" needs the same value on all ranks; otherwise Context::create() throws MismatchError.
+// Each field but log_sink has a variable KOLO_<FIELD IN CAPITALS>; docs/configuration.md lists them. A program rarely
+// needs more than timeout, stall_warning, network, interface, device_reduction, log_level and log_sink. A field "equal
+// on all ranks" needs the same value on all ranks; otherwise Context::create() throws MismatchError.
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -24,8 +24,8 @@ enum class LogLevel : unsigned char { debug, info, warn, error };
 // Receives each log line. kolo calls it from several threads, possibly at once. It must not call kolo.
 using LogSink = std::function<void(LogLevel level, std::string_view line)>;
 
-// Whether a background thread (the coordinator) advances operations. never: only threads that call kolo do. automatic:
-// always if cores are free or there are several hosts.
+// Whether a background thread (the coordinator) advances operations. never: they advance only while a thread is in a
+// call of kolo. automatic: behaves like `always` if cores are free or there are several hosts, otherwise like `never`.
 enum class CoordinatorMode { automatic, always, never };
 
 // The transport between hosts. automatic: MPI if every host has an RDMA device that MPI can use, otherwise TCP.
@@ -34,10 +34,10 @@ enum class Network { automatic, tcp, mpi };
 // How gradients on GPUs are reduced. Equal on all ranks.
 //   nccl          by NCCL
 //   host          on the CPUs: gradients are copied to CPU memory and back; step() waits for the copies
-//   hierarchical  NCCL reduce-scatter inside each host, NCCL allreduce of each part between hosts, NCCL allgather
-//   inside
-//                 each host
-//   mixed         the same with `network` between hosts
+//   hierarchical  NCCL reduce-scatter inside each host, NCCL allreduce of each part between hosts,
+//                 NCCL allgather inside each host
+//   mixed         as hierarchical, but the allreduce between hosts uses the transport that
+//                 Config::network selects
 //   automatic     nccl if all ranks have NCCL, otherwise host with a warning
 enum class DeviceReduction { automatic, nccl, host, hierarchical, mixed };
 
@@ -48,10 +48,10 @@ struct Config {
   // Bytes after which a bucket is closed. Larger: fewer operations; smaller: an earlier start. 0: 16 MiB, or 8 MiB for
   // gradients in CPU memory that travel over a network. Equal on all ranks.
   std::size_t bucket_bytes = 0;
-  // Bytes that the last bucket may hold: no computation hides its reduction. Equal on all ranks.
+  // The last bucket holds at most this many bytes, as no computation is left to hide its reduction. Equal on all ranks.
   std::size_t last_bucket_bytes = std::size_t{1} << 20;
-  // Bytes of result buffers that a host caches for requests, an equal part for each rank. The least recently used one
-  // is freed first. A request without a cached buffer blocks until all ranks allocate one. Equal on all ranks.
+  // Bytes of result buffers that a host caches for requests, an equal part for each rank. The least recently used
+  // buffer is freed first. If all are too small, an operation waits until all ranks have a new one. Equal on all ranks.
   std::size_t idle_buffer_bytes = std::size_t{256} << 20;
   // How long a wait for other ranks may take before it throws TimeoutError. Context::create() waits at least five
   // minutes for missing ranks.
@@ -65,15 +65,15 @@ struct Config {
   // Equal on all ranks.
   std::chrono::milliseconds monitor_timeout{std::chrono::seconds(30)};
   Network network = Network::automatic;
-  // The interface, by name or by network ("10.0.0.0/24"), on which hosts reach each other: the monitors, and TCP
-  // messages. Empty: the first interface whose network all hosts share.
+  // The network interface for heartbeats and TCP messages between hosts, by name or by network ("10.0.0.0/24").
+  // Empty: the first interface whose network all hosts share.
   std::string interface;
   // TCP congestion control between hosts: a name such as "cubic", or "system" for the kernel's default. Empty: the
   // kernel's default, except that cubic replaces bbr, which is slow here.
   std::string tcp_congestion;
   CoordinatorMode coordinator = CoordinatorMode::automatic;
-  // Algorithms over a network split messages into segments of this many bytes, so that the directions of a link
-  // overlap. The default is below Open MPI's eager limit for TCP. Equal on all ranks.
+  // Algorithms over a network split messages into segments of this many bytes, so that a rank sends one segment while
+  // it receives another. The default is below Open MPI's eager limit for TCP. Equal on all ranks.
   std::size_t ring_segment_bytes = 60 * 1024;
   DeviceReduction device_reduction = DeviceReduction::automatic;
   // Allows several ranks on one GPU, for tests; NCCL then uses sockets. If false and two ranks use one GPU, every rank

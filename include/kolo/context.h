@@ -32,7 +32,7 @@ using CounterSnapshot = std::map<std::string, std::uint64_t>;
 // One process may hold several Contexts. Calls are thread-safe, except barrier(), communicator(), failure() and
 // shutdown(), which need external synchronization.
 //
-// Some errors make a Context unusable: every later call then throws. docs/errors.md says which.
+// Some errors make a Context unusable: later collectives then throw. docs/errors.md says which.
 class Context {
  public:
   // Over MPI_COMM_WORLD; initialises MPI if needed. Without a launcher, the Context has one rank. Collective. Throws
@@ -41,8 +41,8 @@ class Context {
   static std::unique_ptr<Context> create(Config config = Config::from_environment());
   // Programs call kolo::create_context() of kolo/mpi.h instead. `mpi_comm` points to an MPI_Comm, which is duplicated.
   static std::unique_ptr<Context> create_over(const void* mpi_comm, Config config = Config::from_environment());
-  // One Context for each rank in this process; each rank uses its Context from its own threads. A braced list selects
-  // the overload with hosts: create_local({0, 0, 1}).
+  // Creates `ranks` ranks in this process, one Context each; each rank uses its Context from its own threads. A braced
+  // list selects the overload with hosts: create_local({0, 0, 1}).
   template <std::convertible_to<int> Count>
   static std::vector<std::unique_ptr<Context>> create_local(Count ranks, const Config& config = {}) {
     return create_local_ranks(static_cast<int>(ranks), config);
@@ -51,8 +51,8 @@ class Context {
   static std::vector<std::unique_ptr<Context>> create_local(const std::vector<int>& hosts, const Config& config = {});
   // A Context over old.survivors(), with ranks renumbered from 0 in their old order. Collective over the survivors. A
   // successful call shuts `old` down; it may then be destroyed. Throws UsageError if `old` was shut down before.
-  // After PeerLostError `old` stays open: call again, as long as survivors() gets shorter. After TimeoutError do not
-  // call again, because a survivor is missing (docs/faults.md).
+  // If it throws PeerLostError, `old` stays open: call again if survivors() has become shorter. If it throws
+  // TimeoutError, a survivor is missing: do not call again (docs/faults.md).
   static std::unique_ptr<Context> create_over_survivors(Context& old, const Config& config);
   static std::unique_ptr<Context> create_over_survivors(Context& old);  // with the old settings
   ~Context();                                                           // calls shutdown(); never throws
@@ -64,17 +64,17 @@ class Context {
   [[nodiscard]] int size() const noexcept { return placement().size; }
   [[nodiscard]] const Config& config() const noexcept;
 
-  // Starts an asynchronous collective; see Request. Does not wait for other ranks. Throws UsageError for a reserved or
-  // pending name, for an unnamed request from a second thread, and after shutdown(). A request that one rank cannot
-  // execute fails on all ranks: each Work throws the same UsageError, which names that rank.
+  // Starts an asynchronous collective; see Request. Waits for other ranks only while 8 unnamed requests are in flight.
+  // Throws UsageError for a reserved or pending name, an unnamed request from a second thread, and after shutdown(). If
+  // one rank cannot execute a request, each Work on every rank throws the same UsageError, which names that rank.
   Work submit(Request request);
-  // Returns when all ranks have called it. A Communicator call: all ranks make Communicator calls in the same order,
-  // one thread of a rank at a time. Throws TimeoutError after Config::timeout.
+  // Returns when all ranks have called it; throws TimeoutError after Config::timeout. All ranks make Communicator calls
+  // (this one, and those of communicator()) in the same order, one thread of a rank at a time.
   void barrier();
 
   // Runs training code and returns its result. Not collective. If `body` throws, the exception is rethrown here and
   // reaches the other ranks as PeerFailedError. Training can then continue with the next step, unless another rank
-  // waits in a Communicator call that this rank did not reach: then the Context is unusable.
+  // waits in a Communicator call that this rank did not reach: then the Contexts of all ranks are unusable.
   template <class F>
   decltype(auto) run(F&& body) {
     try {
@@ -88,31 +88,31 @@ class Context {
     }
   }
 
-  // Blocks until the GPU collectives of this rank are complete, and throws the error of a failed one. step() does not
-  // wait for GPUs, so call this before weights are saved. Returns at once on CPUs. Takes at most about Config::timeout.
+  // Blocks until the GPU collectives of this rank are complete, and throws the error of a failed one. step() may return
+  // before they are: call this before weights are saved. Returns at once on CPUs. Takes at most about Config::timeout.
   void wait_for_devices();
 
-  // The error that made this Context unusable, or null if only a step or a request has failed. Call it from the thread
-  // that makes Communicator calls. Local.
+  // The error that made this Context unusable; null while the Context is usable, even if a step or a request failed.
+  // Do not call it during a Communicator call of this rank. Not collective.
   [[nodiscard]] std::exception_ptr failure() const noexcept;
-  // The remaining ranks after a loss, by old number, ascending, equal on all survivors; all ranks if none is lost.
-  // Waits for the agreement at most min(2 * Config::monitor_timeout + 10 s, Config::timeout). Throws PeerLostError if
-  // this rank is excluded or in a minority: the process must then end. Throws TimeoutError if a rank does not answer,
-  // UsageError without a monitor (KOLO_MONITOR=off).
+  // The ranks that remain after a loss: their numbers in this Context, ascending; all ranks if none is lost. The
+  // survivors first agree on this list, within min(2 * Config::monitor_timeout + 10 s, Config::timeout). Throws
+  // PeerLostError if this rank is excluded or in a minority: the process must then end. Throws TimeoutError if a rank
+  // does not answer, UsageError without a monitor (KOLO_MONITOR=off).
   [[nodiscard]] std::vector<Rank> survivors();
 
-  // Completes requests that all ranks have submitted, then waits for GPUs; each phase takes at most
-  // min(Config::timeout, 30 s). Other pending requests fail with UsageError. The notification of the other ranks takes
-  // at most 2 s more; their later collectives throw an error that names this rank. Afterwards collectives throw
-  // UsageError; placement(), config(), counters(), log(), failure() and survivors() (of the last agreement) still
-  // work. Not collective. Idempotent.
+  // Completes requests that are already executing, then waits for GPUs; each phase takes at most
+  // min(Config::timeout, 30 s). Other pending requests fail with UsageError. Then tells the other ranks, within 2 s:
+  // their later collectives throw an error that names this rank. Later collectives of this rank throw
+  // UsageError; placement(), config(), counters(), log(), failure() and survivors() (the last agreed list) still work.
+  // Not collective. Idempotent.
   void shutdown();
 
   [[nodiscard]] CounterSnapshot counters() const;
   // Writes a line to Config::log_sink.
   void log(LogLevel level, std::string_view line) const;
 
-  // The Communicator of this group (kolo/spi/communicator.h). After shutdown() its calls throw UsageError.
+  // The Communicator of this Context (kolo/spi/communicator.h). After shutdown() its calls throw UsageError.
   [[nodiscard]] Communicator& communicator();
   // For bindings of other frameworks (kolo/spi/engine.h).
   [[nodiscard]] Engine& engine() noexcept;

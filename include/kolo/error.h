@@ -23,23 +23,23 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A mistake of the caller, found before anything was reduced or changed. If one rank refuses a request, every rank
-// throws this error with the same text.
+// A mistake of the caller, usually found before anything is reduced or changed. If one rank refuses a request, every
+// rank throws this error with the same text.
 class UsageError : public Error {
  public:
   using Error::Error;
 };
 
 // Ranks passed different arguments to one operation, or their weights differ. Every rank throws it; the text names the
-// tensor, the ranks and both values. A request was not executed, and its name can be submitted again. If weights
+// tensor, the ranks and both values. The request was not executed, and its name can be submitted again. If weights
 // differ, no weight was updated.
 class MismatchError : public Error {
  public:
   using Error::Error;
 };
 
-// A rank is lost: its process ended, its host is unreachable, or the other ranks have excluded it (it may be this
-// rank). The Context is unusable: every later call rethrows this error.
+// A rank, possibly this one, is lost: its process ended, its host is unreachable, or the other ranks have excluded it.
+// The Context is unusable: later collectives rethrow this error, but Context::survivors() still works.
 class PeerLostError : public Error {
  public:
   PeerLostError(Rank lost, const std::string& what) : Error(what), rank_(lost) {}
@@ -49,9 +49,9 @@ class PeerLostError : public Error {
   Rank rank_;
 };
 
-// Training code of another rank threw inside Context::run(); the text contains its text. The gradients of this step
-// were not reduced, and the next step works. If a Communicator call or the constructor of DistributedOptimizer throws
-// it, the Context is unusable.
+// Training code of another rank threw inside Context::run(); what() contains the message of that exception. The
+// gradients of this step were not reduced, and the next step works. If a Communicator call or the constructor of
+// DistributedOptimizer throws PeerFailedError, the Context is unusable.
 class PeerFailedError : public Error {
  public:
   PeerFailedError(std::vector<Rank> failed, const std::string& what, std::uint64_t failure = 0)
@@ -66,8 +66,8 @@ class PeerFailedError : public Error {
 };
 
 // A deadline passed. The text names the operation and the missing ranks. After a TimeoutError of step() or of a
-// Communicator call the Context is unusable. After one of Work::wait() it is usable; Work::done() tells whether the
-// operation continues.
+// Communicator call the Context is unusable. A TimeoutError of Work::wait() leaves the Context usable; Work::done()
+// tells whether the operation continues.
 class TimeoutError : public Error {
  public:
   TimeoutError(std::vector<Rank> missing, const std::string& what) : Error(what), missing_(std::move(missing)) {}

@@ -27,7 +27,7 @@ enum class DType : std::uint8_t { f32, f64, f16, bf16, i8, u8, i16, i32, i64, bo
 //
 //   f32 3.4028e38   f64 1.7976e308   bf16 3.3895e38   f16 65504
 //
-// On one host, in CPU memory, f16 has no such limit. For larger values use a sum with prescale 1/p.
+// On one host, in CPU memory, f16 has no such limit. Above the limit, use a sum with prescale 1.0 / Placement::size.
 enum class ReduceOp : std::uint8_t { sum, average, min, max, product };
 
 // Bytes of one element.
@@ -56,8 +56,8 @@ struct Placement {
   // Cores that the ranks of this host may use together: the union of their affinity masks, capped by the CPU quota of
   // their cgroup.
   int local_cores = 1;
-  // A recommended number of threads for this rank, which kolo does not set: OMP_NUM_THREADS, otherwise an equal part of
-  // local_cores.
+  // Recommended number of threads for this rank: OMP_NUM_THREADS if it is set, otherwise an equal part of local_cores.
+  // kolo does not apply it.
   int threads = 1;
 };
 

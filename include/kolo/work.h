@@ -29,25 +29,25 @@ enum class RequestKind : std::uint8_t { allreduce, broadcast, allgather, barrier
 struct Request {
   // Matched across ranks: ranks may submit requests in any order. It must not begin with gradients/, failures/ or
   // kolo/. Empty: the n-th request without a name is matched with the n-th of the other ranks; in errors it is called
-  // kolo/unnamed/n. One thread of a rank submits requests without a name. At most 8 of them are in flight: the next one
-  // waits for the oldest. After PeerFailedError or TimeoutError each of them throws UsageError, because ranks may have
-  // made different numbers of calls.
+  // kolo/unnamed/n. Only one thread of a rank may submit unnamed requests. If 8 of them are in flight, submit() waits
+  // for the oldest. After an exception left Context::run() on any rank, and after a TimeoutError of a step or request,
+  // unnamed requests throw UsageError, because ranks may have made different numbers of calls.
   std::string name;
   RequestKind kind = RequestKind::allreduce;
   DType dtype = DType::f32;
   std::vector<std::int64_t> sizes;
-  std::vector<std::int64_t> strides;  // elements; a dense permutation of dimensions; empty: contiguous (row-major)
+  std::vector<std::int64_t> strides;  // in elements; dimensions in any order, without gaps; empty: row-major
   ReduceOp op = ReduceOp::sum;
   // Factors on floating-point elements before and after the reduction. Integers and boolean need 1.
   double prescale = 1.0;
   double postscale = 1.0;
   Rank root = 0;                // broadcast only
   const void* input = nullptr;  // CPU memory; broadcast: read at the root only
-  // CPU memory for the result. An allgather needs room for the sizes of all ranks. Null: the result stays in kolo's
+  // CPU memory for the result. An allgather needs room for the tensors of all ranks. Null: the result stays in kolo's
   // memory, see Work::result().
   void* output = nullptr;
   std::shared_ptr<const void> keep;  // the owner of input and output; released when the Work is done
-  std::string refused{};             // not empty: why this rank cannot take part. Every rank then throws UsageError
+  std::string refused{};             // not empty: the reason why this rank cannot take part; all ranks throw UsageError
 };
 
 // Handle of a submitted request. Cheap to copy; thread-safe. It may outlive its Context: a request that was pending at
@@ -60,13 +60,13 @@ class Work {
   // True if wait() would return or throw at once; true for an empty Work, which belongs to no request.
   [[nodiscard]] bool done() const noexcept;
   // Blocks until the operation is complete, and throws its error; TimeoutError after Config::timeout, or `timeout`;
-  // UsageError for an empty Work. If done() is false after TimeoutError, the operation continues and uses the memory.
-  // If done() is true, all ranks have cancelled it and the caller owns the memory again, unless the Context is unusable
-  // (Context::failure()): then keep the memory alive until the Context is destroyed.
+  // UsageError for an empty Work. After TimeoutError, if done() is false, the operation continues and uses the memory;
+  // if it is true, all ranks have cancelled the operation, and the caller owns the memory again. Exception: if the
+  // Context is unusable (Context::failure()), keep the memory alive until the Context is destroyed.
   void wait();
   void wait_for(std::chrono::milliseconds timeout);
   // The result in kolo's memory. It stays valid while a copy of this Work exists and the name is not submitted again;
-  // without a name, while at most seven more such requests are submitted. Throws UsageError before wait() has returned,
+  // for an unnamed request, until the eighth unnamed request after it. Throws UsageError before wait() has returned,
   // and for an empty Work.
   [[nodiscard]] std::span<const std::byte> result() const;
 

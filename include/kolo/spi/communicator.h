@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "kolo/detail/export.h"
-#include "kolo/spi/communicator.h"
 #include "kolo/types.h"
 
 namespace KOLO_EXPORT kolo {

@@ -11,7 +11,6 @@
 
 #include "kolo/data/images.h"
 #include "kolo/detail/export.h"
-#include "kolo/spi/engine.h"
 #include "kolo/spi/gradient_reducer.h"
 #include "kolo/spi/optimizer_step.h"
 #include "kolo/types.h"

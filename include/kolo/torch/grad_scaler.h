@@ -33,19 +33,19 @@ struct GradScalerOptions {
 //
 // Several backward passes of one step need the same scale: call update() after the last.
 //
-// step() allreduces one overflow flag, because gradients may differ between ranks, and waits for the GPU once.
+// step() allreduces one overflow flag and waits for the GPU once.
 //
-// step_async() does not wait. If the optimizer is a FusedSGD or FusedAdamW on a GPU, the GPU itself skips the update;
-// the next scale() or state() then waits for the GPU, and may throw TimeoutError. For other optimizers step_async() is
-// step().
+// step_async() does not wait. If the optimizer is a FusedSGD or FusedAdamW on a GPU, the GPU itself skips the update
+// after an overflow; the next scale() or state() then waits for the GPU, and may throw TimeoutError. For other
+// optimizers step_async() is step().
 //
 // With a FusedSGD or FusedAdamW on a GPU, step() without unscale_() unscales during the update with identical results,
 // and param.grad() stays scaled.
 //
-// An error discards the recorded state of that step; the next step begins with scale(). Use from one thread. Collective
-// with a Context: step(), step_async(), and unscale_() of a DistributedOptimizer. After the Context was destroyed,
-// calls that need other ranks throw UsageError; load() works, and so does state() unless step_async() was the last
-// step.
+// If a call throws, the scaler discards the current step; the next step begins with scale(). Use from one thread. With
+// a Context, step() and step_async() are collective, and so is unscale_() of a DistributedOptimizer. After the Context
+// was destroyed, calls that need other ranks throw UsageError; load() works, and so does state() unless step_async()
+// was the last step.
 class GradScaler {
  public:
   explicit GradScaler(Context& context, const GradScalerOptions& options = {});
@@ -57,24 +57,24 @@ class GradScaler {
   [[nodiscard]] at::Tensor scale(const at::Tensor& loss);
 
   // Divides the gradients by the scale, in place, and records whether all are finite, without waiting for a GPU. With a
-  // DistributedOptimizer it calls synchronize() first. Throws UsageError on a second call before update(), and for a
-  // sparse gradient.
+  // DistributedOptimizer it calls synchronize() first. Throws UsageError on a second call for this optimizer before
+  // update(), and for a sparse gradient.
   void unscale_(torch::optim::Optimizer& optimizer);
 
-  // Returns true if the weights were updated: on all ranks or on none. Once between two update() calls. Throws the
-  // errors of the optimizer's step().
+  // Returns true if the weights were updated: on all ranks or on none. At most one call for each optimizer between two
+  // update() calls. Throws the errors of the optimizer's step().
   bool step(torch::optim::Optimizer& optimizer);
 
-  // As step(), without waiting for the GPU. The optimizer's state (momenta, step counts) is valid after the next
-  // scale() or state(): call state() before you save it. Throws UsageError if a gradient no longer suits kolo's
-  // kernels, unlike in the first call.
+  // As step(), without waiting for the GPU. The optimizer's state (momenta, step counts) is valid after the next call
+  // of the scaler's scale() or state(): call that state() before you save the optimizer. Throws UsageError if kolo's
+  // kernels could process the gradients of the first call, but cannot process those of this call.
   void step_async(DistributedOptimizer& optimizer);
 
   // Sets the scale of the next step. Throws UsageError without a step() since the last update().
   void update();
 
-  // For checkpoints; equal on all ranks. state() waits for the GPU after step_async() and update(). After TimeoutError,
-  // call it again.
+  // For checkpoints; equal on all ranks. If the last step was a step_async(), state() waits for the GPU. After
+  // TimeoutError, call it again.
   struct State {
     double scale = 0;
     std::int64_t good_steps = 0;  // without overflow since the scale last changed

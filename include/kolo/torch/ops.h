@@ -6,8 +6,8 @@
 //   kolo::allreduce_(context, count, kolo::ReduceOp::sum, "count");
 //
 // Operations with a name are matched across ranks by it: ranks may submit them in any order, and from several threads.
-// Operations without a name are matched in the order of each rank's calls, and come from one thread of a rank. Kind,
-// type and shape must be equal on all ranks, otherwise every rank throws MismatchError.
+// Operations without a name are matched in the order of each rank's calls, and must come from one thread. Kind, type
+// and shape (except allgather's dimension 0) must be equal on all ranks, otherwise every rank throws MismatchError.
 //
 // The collectives are not differentiable: pass detach(), or call them under NoGradGuard. If one rank's tensor is
 // unsupported, every rank throws UsageError, no tensor changes, and the name can be used again. Unsupported are:
@@ -57,7 +57,7 @@ at::Tensor allreduce_(Context& context, at::Tensor tensor, ReduceOp op = ReduceO
 at::Tensor broadcast_(Context& context, at::Tensor tensor, Rank root = 0, std::string name = {});
 
 // The tensors of all ranks, concatenated along dimension 0. Their first sizes may differ; other sizes must be equal. A
-// scalar counts as a tensor of size [1]. Elements may overlap.
+// scalar counts as a tensor of size [1]. Tensors with overlapping elements (expand()) are supported here.
 [[nodiscard]] at::Tensor allgather(Context& context, const at::Tensor& tensor, std::string name = {});
 
 // Reduces each value over the ranks in fp64; for metrics.
