@@ -210,7 +210,7 @@ TEST(ProcessSharedMemory, FailedMappingOfOneRankIsErrorOnEveryRank) {
       static_cast<void>(memory->allocate(1000, 30s));
       ADD_FAILURE() << "there was no descriptor for it";
     } catch (const BackendError& error) {
-      EXPECT_NE(std::string(error.what()).find("at rank " + std::to_string(last)), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("on rank " + std::to_string(last)), std::string::npos) << error.what();
     }
   }
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);

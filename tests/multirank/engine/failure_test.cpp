@@ -173,7 +173,7 @@ TEST(RankFailure, IsNamedInTimeoutErrorOfLatePeer) {
       step();
       ADD_FAILURE();
     } catch (const TimeoutError& error) {
-      EXPECT_THAT(error.what(), testing::HasSubstr("rank 1 waited 2000 ms"));
+      EXPECT_THAT(error.what(), testing::HasSubstr("rank 1: timeout after 2000 ms"));
       EXPECT_THAT(error.what(), testing::HasSubstr("no more data"));
     }
   });

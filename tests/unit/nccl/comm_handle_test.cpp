@@ -155,7 +155,7 @@ TEST(CommHandle, TwoCommunicatorsOfWhichOneIsAborted) {
     auto other = nccl::make_nccl(ranks.parts(rank));
     end.communicator->allreduce(end.options(), 60s);
     other->barrier(60s);
-    other->give_up();
+    other->abort();
     end.communicator->barrier(60s);
     EXPECT_THROW((void)other->start_barrier(), BackendError);
     other = nccl::make_nccl(ranks.parts(rank));

@@ -70,7 +70,7 @@ TEST(ProcessSharedMemory, WhatIsNotEnoughForAllIsReservedByNobody) {
       static_cast<void>(memory->allocate(kBytes, 60s));
       ADD_FAILURE() << "rank 1 has too little";
     } catch (const BackendError& error) {
-      EXPECT_THAT(error.what(), testing::HasSubstr("at rank 1: "));
+      EXPECT_THAT(error.what(), testing::HasSubstr("on rank 1: "));
     }
     EXPECT_NE(memory->allocate(kBytes / 2, 60s), nullptr);
   });
