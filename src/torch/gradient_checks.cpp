@@ -55,7 +55,7 @@ bool GradientBinding::was_reduced(const at::Tensor& parameter) {
 // The optimizer uses every gradient that there is. That of a parameter which was added or thawed after the round was
 // closed is this rank's alone.
 void GradientBinding::refuse_unreduced_newcomers() {
-  if (engine_.size() == 1) return;
+  if (engine_.size() == 1 || table_is_current()) return;
   for (const auto& [name, tensor] : trainable_parameters(*optimizer_, names_, Unnamed::invent)) {
     if (!tensor.grad().defined() || slot_of(tensor) != nullptr || was_reduced(tensor)) continue;
     throw UsageError("parameter '" + name +
