@@ -52,6 +52,16 @@ struct Plain {
   int rank;
 };
 
+// A second weight, 1 at first, and the group with which it comes.
+struct Added {
+  void backward(int rank) const { (weight * (rank + 1)).sum().backward(); }
+  [[nodiscard]] double value_after_a_step() const { return 1 - rate * kGradient; }
+
+  double rate = 0.25;
+  at::Tensor weight = torch::ones({2}).requires_grad_(true);
+  torch::optim::OptimizerParamGroup group{{weight}, std::make_unique<SGDOptions>(rate)};
+};
+
 TEST(DistributedOptimizer, StepThroughTheBaseClassReducesGradients) {
   on_ranks(2, [](Context& context) {
     Plain plain(context);
@@ -224,15 +234,15 @@ TEST(DistributedOptimizer, GroupAddedThroughTheBaseClassIsReduced) {
 TEST(DistributedOptimizer, GroupAddedThroughTheBaseClassIsReducedBySynchronize) {
   on_ranks(2, [](Context& context) {
     Plain plain(context, 0.5);
-    const at::Tensor added = torch::ones({2}).requires_grad_(true);
+    const Added added;
     torch::optim::Optimizer& base = plain.optimizer;
-    base.add_param_group(torch::optim::OptimizerParamGroup({added}, std::make_unique<SGDOptions>(0.25)));
+    base.add_param_group(added.group);
     plain.backward();
-    (added * (context.rank() + 1)).sum().backward();
+    added.backward(plain.rank);
     plain.optimizer.synchronize();
-    EXPECT_EQ(added.grad()[0].item<double>(), kGradient);
+    EXPECT_EQ(added.weight.grad()[0].item<double>(), kGradient);
     plain.optimizer.step();
-    EXPECT_EQ(value_of(added), 1 - 0.25 * kGradient);
+    EXPECT_EQ(value_of(added.weight), added.value_after_a_step());
     EXPECT_EQ(value_of(plain.weight), 1 - 0.5 * kGradient);
   });
 }
@@ -240,47 +250,46 @@ TEST(DistributedOptimizer, GroupAddedThroughTheBaseClassIsReducedBySynchronize) 
 TEST(DistributedOptimizer, ZeroGradClearsGroupAddedThroughTheBaseClass) {
   on_ranks(2, [](Context& context) {
     Plain plain(context, 0.5);
-    const at::Tensor added = torch::ones({2}).requires_grad_(true);
-    (added * 8).sum().backward();  // before it belongs to the optimizer
+    const Added added;
+    (added.weight * 8).sum().backward();  // before it belongs to the optimizer
     torch::optim::Optimizer& base = plain.optimizer;
-    base.add_param_group(torch::optim::OptimizerParamGroup({added}, std::make_unique<SGDOptions>(0.25)));
+    base.add_param_group(added.group);
     plain.optimizer.zero_grad();
-    EXPECT_FALSE(added.grad().defined());
+    EXPECT_FALSE(added.weight.grad().defined());
     plain.backward();
-    (added * (context.rank() + 1)).sum().backward();
+    added.backward(plain.rank);
     plain.optimizer.step();
-    EXPECT_EQ(value_of(added), 1 - 0.25 * kGradient);
+    EXPECT_EQ(value_of(added.weight), added.value_after_a_step());
   });
 }
 
 TEST(DistributedOptimizer, GradientOfParameterAddedAfterSynchronizeIsUsageErrorBeforeAnyWeightChanges) {
-  enum class Added { through_wrapper, through_base, in_wrapped, thawed };
-  for (const Added how : {Added::through_wrapper, Added::through_base, Added::in_wrapped, Added::thawed}) {
+  enum class From { through_wrapper, through_base, in_wrapped, thawed };
+  for (const From from : {From::through_wrapper, From::through_base, From::in_wrapped, From::thawed}) {
     on_ranks(2, [&](Context& context) {
       Plain plain(context, 0.5);
-      const at::Tensor added = torch::ones({2}).requires_grad_(true);
-      const torch::optim::OptimizerParamGroup group({added}, std::make_unique<SGDOptions>(0.25));
+      const Added added;
       torch::optim::Optimizer& base = plain.optimizer;
-      if (how == Added::thawed) {
-        added.requires_grad_(false);
-        plain.optimizer.add_param_group(group);
+      if (from == From::thawed) {
+        added.weight.requires_grad_(false);
+        plain.optimizer.add_param_group(added.group);
       }
       plain.backward();
       plain.optimizer.synchronize();
-      if (how == Added::through_wrapper) plain.optimizer.add_param_group(group, {{"added", added}});
-      if (how == Added::through_base) base.add_param_group(group);
-      if (how == Added::in_wrapped) plain.inner->add_param_group(group);
-      added.requires_grad_(true);
-      (added * (context.rank() + 1)).sum().backward();
+      if (from == From::through_wrapper) plain.optimizer.add_param_group(added.group, {{"added", added.weight}});
+      if (from == From::through_base) base.add_param_group(added.group);
+      if (from == From::in_wrapped) plain.inner->add_param_group(added.group);
+      added.weight.requires_grad_(true);
+      added.backward(plain.rank);
       EXPECT_THAT(error_of<UsageError>([&] { plain.optimizer.step(); }),
                   HasSubstr("was added after synchronize(), so its gradient is not reduced"));
-      EXPECT_EQ(value_of(added), 1);
+      EXPECT_EQ(value_of(added.weight), 1);
       EXPECT_EQ(value_of(plain.weight), 1);
       plain.optimizer.zero_grad();  // the next step trains it
       plain.backward();
-      (added * (context.rank() + 1)).sum().backward();
+      added.backward(plain.rank);
       plain.optimizer.step();
-      EXPECT_EQ(value_of(added), 1 - 0.25 * kGradient);
+      EXPECT_EQ(value_of(added.weight), added.value_after_a_step());
       EXPECT_EQ(value_of(plain.weight), 1 - 0.5 * kGradient);
     });
   }
@@ -290,12 +299,8 @@ TEST(DistributedOptimizer, DifferentGroupsAddedOnBothSidesAreUsageError) {
   on_ranks(2, [](Context& context) {
     Plain plain(context, 0.5);
     torch::optim::Optimizer& base = plain.optimizer;
-    const auto group = [] {
-      return torch::optim::OptimizerParamGroup({torch::ones({2}).requires_grad_(true)},
-                                               std::make_unique<SGDOptions>(0.25));
-    };
-    base.add_param_group(group());
-    plain.inner->add_param_group(group());
+    base.add_param_group(Added().group);
+    plain.inner->add_param_group(Added().group);
     EXPECT_THAT(error_of<UsageError>([&] { plain.optimizer.step(); }), HasSubstr("groups were added or removed"));
     EXPECT_EQ(value_of(plain.weight), 1);
   });
