@@ -95,8 +95,8 @@ bool EngineImpl::answered(const Stall& stall) const {
   return parts_.inquiry->answers(stall.question).size() == stall.asked.size();
 }
 
-// "; rank 3 (host h1): alive, has not submitted it; in the program's code for 61.0 s". Those who wait themselves are
-// left out where somebody else is the cause.
+// "; rank 3 (host h1): alive, has not submitted it; in the program's code for 61.0 s". Ranks that wait themselves are
+// left out if another rank is the cause.
 std::string EngineImpl::what_they_say(const Stall& stall) const {
   if (stall.question == 0) return {};
   const auto answers = parts_.inquiry->answers(stall.question);
