@@ -89,8 +89,8 @@ struct Checkpoint {
 class DirectoryLock;
 
 struct CheckpointOptions {
-  // save() deletes older checkpoints beyond this number, but keeps the newest one with CheckpointInfo::finite. 0: it
-  // deletes none.
+  // save() keeps this many: the new checkpoint and those of the highest steps. It also keeps the highest step with
+  // CheckpointInfo::finite. 0: it deletes none.
   int keep = 3;
 };
 
@@ -122,7 +122,7 @@ class CheckpointDirectory {
   std::filesystem::path save(const CheckpointInfo& info,
                              const std::function<void(const std::filesystem::path& folder)>& write);
 
-  // The newest checkpoint that passes verify(). Appends one line to `skipped` for each newer checkpoint that does not.
+  // Of the checkpoints that pass verify(), that of the highest step. `skipped` gets a line per higher step that fails.
   [[nodiscard]] std::optional<Checkpoint> latest(std::vector<std::string>* skipped = nullptr) const;
 
   // All checkpoints with a readable manifest, by step; other files are not verified.

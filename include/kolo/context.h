@@ -95,10 +95,10 @@ class Context {
   // The error that made this Context unusable; null while the Context is usable, even if a step or a request failed.
   // Do not call it during a Communicator call of this rank. Not collective.
   [[nodiscard]] std::exception_ptr failure() const noexcept;
-  // The ranks that remain after a loss: their numbers in this Context, ascending; all ranks if none is lost. The
-  // survivors first agree on this list, within min(2 * Config::monitor_timeout + 10 s, Config::timeout). Throws
-  // PeerLostError if this rank is excluded or in a minority: the process must then end. Throws TimeoutError if a rank
-  // does not answer, UsageError without a monitor (KOLO_MONITOR=off).
+  // The ranks that remain after a loss: their numbers in this Context, ascending; all ranks if none is lost. Not
+  // collective: the monitor threads agree on the list, within min(2 * Config::monitor_timeout + 10 s, Config::timeout).
+  // Throws PeerLostError if this rank is excluded or in a minority: the process must then end. Throws TimeoutError if
+  // the monitor of a rank does not answer, UsageError without a monitor (KOLO_MONITOR=off).
   [[nodiscard]] std::vector<Rank> survivors();
 
   // Completes requests that are already executing, then waits for GPUs; each phase takes at most

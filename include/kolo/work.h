@@ -30,8 +30,8 @@ struct Request {
   // Matched across ranks: ranks may submit requests in any order. It must not begin with gradients/, failures/ or
   // kolo/. Empty: the n-th request without a name is matched with the n-th of the other ranks; in errors it is called
   // kolo/unnamed/n. Only one thread of a rank may submit unnamed requests. If 8 of them are in flight, submit() waits
-  // for the oldest. After an exception left Context::run() on any rank, and after a TimeoutError of a step or request,
-  // unnamed requests throw UsageError, because ranks may have made different numbers of calls.
+  // for the oldest. After an exception left Context::run() on any rank, or a TimeoutError of a step or request, all
+  // later unnamed requests of this Context throw UsageError: the ranks may have made different numbers of calls.
   std::string name;
   RequestKind kind = RequestKind::allreduce;
   DType dtype = DType::f32;

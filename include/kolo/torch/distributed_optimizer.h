@@ -97,8 +97,8 @@ class DistributedOptimizer : public torch::optim::Optimizer {
 
   // Waits for the reduced gradients, then updates the weights. With a closure: evaluates it as often as the optimizer
   // asks, and reduces the gradients after each evaluation. Returns the loss of this rank. Throws MismatchError,
-  // PeerFailedError, PeerLostError and TimeoutError. Throws UsageError for a gradient that was changed after its
-  // reduction had begun, for a gradient of a parameter that requires none or was added after synchronize(), if rates or
+  // PeerFailedError, PeerLostError and TimeoutError. Throws UsageError for a gradient that was changed between backward
+  // and synchronize(), for a gradient of a parameter that requires none or was added after synchronize(), if rates or
   // other options of a group were changed differently in the wrapper and the wrapped optimizer, and after
   // Context::shutdown(). After an error the weights are unchanged, except with overlap_update.
   at::Tensor step(LossClosure closure = nullptr) override;
@@ -127,7 +127,7 @@ class DistributedOptimizer : public torch::optim::Optimizer {
   void save(torch::serialize::OutputArchive& archive) const override;
   void load(torch::serialize::InputArchive& archive) override;
 
-  // While a NoSync exists, backward reduces nothing. All ranks use NoSync for the same backward passes.
+  // While a NoSync exists, backward reduces nothing, and passes_per_step counts no pass. Equal on all ranks.
   class NoSync {
    public:
     explicit NoSync(DistributedOptimizer& optimizer);

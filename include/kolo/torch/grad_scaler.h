@@ -67,13 +67,13 @@ class GradScaler {
 
   // As step(), without waiting for the GPU. The optimizer's state (momenta, step counts) is valid after the next call
   // of the scaler's scale() or state(): call that state() before you save the optimizer. Throws UsageError if kolo's
-  // kernels could process the gradients of the first call, but cannot process those of this call.
+  // kernels took the gradients of this optimizer's first step_async(), but cannot take those of this one.
   void step_async(DistributedOptimizer& optimizer);
 
   // Sets the scale of the next step. Throws UsageError without a step() since the last update().
   void update();
 
-  // For checkpoints; equal on all ranks. If the last step was a step_async(), state() waits for the GPU. After
+  // For checkpoints. Not collective; equal on all ranks. After a step_async(), state() waits for the GPU. After
   // TimeoutError, call it again.
   struct State {
     double scale = 0;
