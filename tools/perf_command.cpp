@@ -27,6 +27,8 @@ struct PerfArguments {
   std::string json;
 };
 
+bool reduces(const std::string& operation) { return operation.find("reduce") != std::string::npos; }
+
 class Report {
  public:
   Report(const PerfArguments& arguments, const Placement& placement, std::ofstream json)
@@ -48,11 +50,9 @@ class Report {
   void row(const Measured& measured, double base) {
     wrong_ += measured.wrong;
     if (!speaks_) return;
-    const bool reduces = arguments_.options.operation.find("reduce") != std::string::npos;
     std::printf("%12zu %12zu %6s %8s %6s %9s %11.2f %11.2f %8.3f %8.3f %7zu", measured.bytes, measured.count,
-                arguments_.dtype.c_str(), reduces ? arguments_.op.c_str() : "none", measured.name.c_str(),
-                measured.algorithm.c_str(), measured.p50_us, measured.p99_us, measured.algbw, measured.busbw,
-                measured.wrong);
+                arguments_.dtype.c_str(), arguments_.op.c_str(), measured.name.c_str(), measured.algorithm.c_str(),
+                measured.p50_us, measured.p99_us, measured.algbw, measured.busbw, measured.wrong);
     if (base > 0) std::printf(" %7.2f", base / measured.p50_us);
     std::printf("\n");
     std::fflush(stdout);
@@ -105,6 +105,8 @@ void run_perf(PerfArguments arguments) {
   PerfOptions& options = arguments.options;
   options.dtype = parse_dtype(arguments.dtype);
   options.op = parse_reduce_op(arguments.op);
+  if (!reduces(options.operation)) arguments.op = "none";
+  if (options.operation != "allreduce") arguments.buffer = "private";
   options.registered = arguments.buffer == "registered";
   options.min_bytes = std::max(options.min_bytes, size_of(options.dtype));
   check_sizes(options);
@@ -118,12 +120,11 @@ void run_perf(PerfArguments arguments) {
 
   const std::size_t sizes[] = {most};
   std::vector<std::unique_ptr<RegisteredBuffer>> buffers;
-  const bool registered = options.registered && options.operation == "allreduce";
-  if (registered) buffers = communicator.allocate(sizes, context->config().timeout);
+  if (options.registered) buffers = communicator.allocate(sizes, context->config().timeout);
   AlignedMemory data(most);
   AlignedMemory input(options.operation == "allreduce" ? 0 : most);
   std::vector<Contender> contenders;
-  RegisteredBuffer* buffer = registered ? buffers[0].get() : nullptr;
+  RegisteredBuffer* buffer = options.registered ? buffers[0].get() : nullptr;
   contenders.push_back({"kolo", &communicator, buffer, buffer != nullptr ? buffer->data().data() : data.data(),
                         input.data(), algorithm});
   std::unique_ptr<Communicator> baseline;
@@ -147,7 +148,6 @@ void add_collective(CLI::App& perf, const std::string& operation, const std::str
   auto arguments = std::make_shared<PerfArguments>();  // shared with the callback, which runs later
   arguments->options.operation = operation;
   CLI::App* command = perf.add_subcommand(operation, text);
-  const bool reduces = operation.find("reduce") != std::string::npos;
   add_size_options(*command, arguments->options);
   const auto add = [command](const std::string& name, auto& value, const std::string& values,
                              const std::string& meaning) {
@@ -156,7 +156,7 @@ void add_collective(CLI::App& perf, const std::string& operation, const std::str
     return option;
   };
   add("--dtype", arguments->dtype, "TYPE", "element type: f32, bf16, i64, ...");
-  if (reduces) add("--op", arguments->op, "NAME", "sum, average, min, max or product");
+  if (reduces(operation)) add("--op", arguments->op, "NAME", "sum, average, min, max or product");
   if (operation == "allreduce") {
     add("--algorithm", arguments->algorithm, "NAME", algorithm_names());
     add_buffer_option(*command, arguments->buffer);
