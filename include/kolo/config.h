@@ -51,7 +51,7 @@ struct Config {
   // The last bucket holds at most this many bytes, as no computation is left to hide its reduction. Equal on all ranks.
   std::size_t last_bucket_bytes = std::size_t{1} << 20;
   // Bytes of result buffers that a host caches for requests, an equal part for each rank. The least recently used
-  // buffer is freed first. If all are too small, an operation waits until all ranks have a new one. Equal on all ranks.
+  // buffer is freed first. A request that finds no buffer waits until all ranks have allocated one. Equal on all ranks.
   std::size_t idle_buffer_bytes = std::size_t{256} << 20;
   // How long a wait for other ranks may take before it throws TimeoutError. Context::create() waits at least five
   // minutes for missing ranks.
@@ -102,7 +102,8 @@ struct ConfigVariable {
   std::string default_value;
   std::string range;
   std::string meaning;
-  std::string value;  // in the given Config
+  std::string value;      // in the given Config
+  bool advanced = false;  // few programs change it
 };
 
 [[nodiscard]] std::vector<ConfigVariable> describe(const Config& config);

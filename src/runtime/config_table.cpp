@@ -113,75 +113,66 @@ std::string print_enum(const Config& config) {
 
 // The longest meanings.
 constexpr std::string_view kBucketMeaning =
-    "Size at which a bucket is closed. Larger: fewer operations; smaller: an earlier start. auto: 16M, or 8M for "
-    "gradients in CPU memory that travel over a network.";
+    "Size at which a bucket is closed. Larger: fewer operations; smaller: an earlier start. auto: 8M for gradients in "
+    "CPU memory that travel over a network, otherwise 16M.";
 constexpr std::string_view kIdleBufferMeaning =
-    "Idle result buffers that a host keeps for requests, an equal part for each rank. The least recently used "
-    "one is freed first. A request without a buffer allocates one, and waits for all ranks.";
+    "Idle result buffers that a host keeps for requests, an equal part for each rank.";
 constexpr std::string_view kCoordinatorMeaning =
-    "Threads that advance operations: the coordinator thread too (always); only threads that call kolo (never: a "
-    "program that polls calls Engine::progress()); always if cores are free or there are several hosts (auto).";
+    "Threads that advance operations. always: also the coordinator; never: only threads that call kolo; auto: always "
+    "if cores are free or there are several hosts.";
 constexpr std::string_view kDeviceReductionMeaning =
-    "Reduction of gradients on GPUs: NCCL (nccl); on the CPUs (host); NCCL inside each host, then NCCL "
-    "(hierarchical) or the network (mixed) between hosts; NCCL if all ranks have it, otherwise on the CPUs with "
-    "a warning (auto). The same on all ranks.";
+    "What reduces gradients on GPUs. nccl: NCCL; host: the CPUs; hierarchical, mixed: NCCL inside each host, and NCCL "
+    "or the network between hosts; auto: NCCL if all ranks have it, otherwise the CPUs. The same on all ranks.";
 constexpr std::string_view kTcpCongestionMeaning =
-    "TCP congestion control between hosts: a name; the kernel's default (system); or the default, but cubic in "
-    "place of bbr, which sets a timer for each burst (auto).";
-constexpr std::string_view kNcclRegistrationMeaning =
-    "Allocates gradient buckets with NCCL and registers them (NCCL 2.19), so that NVLink and some networks need "
-    "no copy.";
+    "TCP congestion control between hosts. system: the kernel's default; auto: the default, but cubic instead of bbr.";
 
-constexpr std::string_view kTimeoutMeaning =
-    "How long a wait for other ranks may take before it throws TimeoutError. Creating a Context may take at "
-    "least five minutes.";
+constexpr bool kAdvanced = true;
 
 constexpr ConfigRow kRows[] = {
     {"KOLO_BUCKET_BYTES", "auto, 1K to 4G", kBucketMeaning, parse_bucket, print_bucket, true},
     {"KOLO_LAST_BUCKET_BYTES", "1K to 4G", "Limit of the last bucket, which overlaps with nothing.",
-     parse_size<&Config::last_bucket_bytes, kKiB, 4 * kGiB>, print_size<&Config::last_bucket_bytes>, true},
+     parse_size<&Config::last_bucket_bytes, kKiB, 4 * kGiB>, print_size<&Config::last_bucket_bytes>, true, kAdvanced},
     {"KOLO_IDLE_BUFFER_BYTES", "0 to 1024G", kIdleBufferMeaning, parse_size<&Config::idle_buffer_bytes, 0, 1024 * kGiB>,
-     print_size<&Config::idle_buffer_bytes>, true},
-    {"KOLO_TIMEOUT", "10ms to 168h", kTimeoutMeaning, parse_time<&Config::timeout, 10>, print_time<&Config::timeout>},
+     print_size<&Config::idle_buffer_bytes>, true, kAdvanced},
+    {"KOLO_TIMEOUT", "10ms to 168h",
+     "How long a wait for other ranks may take before it throws TimeoutError. Context::create() waits at least five "
+     "minutes.",
+     parse_time<&Config::timeout, 10>, print_time<&Config::timeout>},
     {"KOLO_STALL_WARNING", "0 to 168h",
-     "How long a rank waits before it logs a warning with the operation and the missing ranks. 0: no warning.",
+     "How long a rank waits before it logs a warning that names the missing ranks. 0: no warning.",
      parse_time<&Config::stall_warning, 0>, print_time<&Config::stall_warning>},
     {"KOLO_MONITOR", "off, on", "Runs a thread of each rank that finds lost ranks on all hosts.",
-     parse_enum<&Config::monitor, kSwitch>, print_enum<&Config::monitor, kSwitch>, true},
+     parse_enum<&Config::monitor, kSwitch>, print_enum<&Config::monitor, kSwitch>, true, kAdvanced},
     {"KOLO_MONITOR_TIMEOUT", "0, 100ms to 168h",
-     "How long a rank may be silent (stopped, disconnected, host gone) before it counts as lost. 0: no limit.",
-     parse_silence, print_time<&Config::monitor_timeout>, true},
+     "How long a rank may be silent (stopped or disconnected) before it counts as lost. 0: no limit.", parse_silence,
+     print_time<&Config::monitor_timeout>, true},
     {"KOLO_NETWORK", "auto, tcp, mpi",
      "The transport between hosts. auto: MPI if every host has an RDMA device, otherwise TCP.",
      parse_enum<&Config::network, kNetworks>, print_enum<&Config::network, kNetworks>},
     {"KOLO_INTERFACE", "auto, the name of an interface, or a network such as 10.0.0.0/24",
-     "Where ranks of several hosts reach each other (the monitor, and messages over TCP); auto: in the first network "
-     "that all hosts share.",
+     "Network of the monitor and of messages over TCP between hosts. auto: the first network that all hosts share.",
      parse_word<&Config::interface>, print_word<&Config::interface>},
     {"KOLO_TCP_CONGESTION", "auto, system, or a name such as cubic", kTcpCongestionMeaning,
-     parse_word<&Config::tcp_congestion>, print_word<&Config::tcp_congestion>},
+     parse_word<&Config::tcp_congestion>, print_word<&Config::tcp_congestion>, false, kAdvanced},
     {"KOLO_COORDINATOR", "auto, always, never", kCoordinatorMeaning,
-     parse_enum<&Config::coordinator, kCoordinatorModes>, print_enum<&Config::coordinator, kCoordinatorModes>},
-    {"KOLO_RING_SEGMENT_BYTES", "1K to 1G",
-     "Size of one segment of an algorithm over a network. The default is below Open MPI's eager limit for TCP, so that "
-     "both directions of a link are used at once.",
-     parse_size<&Config::ring_segment_bytes, kKiB, kGiB>, print_size<&Config::ring_segment_bytes>, true},
+     parse_enum<&Config::coordinator, kCoordinatorModes>, print_enum<&Config::coordinator, kCoordinatorModes>, false,
+     kAdvanced},
+    {"KOLO_RING_SEGMENT_BYTES", "1K to 1G", "Size of a segment of an algorithm over a network.",
+     parse_size<&Config::ring_segment_bytes, kKiB, kGiB>, print_size<&Config::ring_segment_bytes>, true, kAdvanced},
     {"KOLO_DEVICE_REDUCTION", "auto, nccl, host, hierarchical, mixed", kDeviceReductionMeaning,
      parse_enum<&Config::device_reduction, kDeviceReductions>,
      print_enum<&Config::device_reduction, kDeviceReductions>},
-    {"KOLO_SHARED_DEVICE", "off, on",
-     "Allows several ranks on one GPU, for tests; NCCL then uses sockets. off: every rank throws UsageError.",
-     parse_enum<&Config::shared_device, kSwitch>, print_enum<&Config::shared_device, kSwitch>, true},
+    {"KOLO_SHARED_DEVICE", "off, on", "Allows several ranks on one GPU, for tests; NCCL then uses sockets.",
+     parse_enum<&Config::shared_device, kSwitch>, print_enum<&Config::shared_device, kSwitch>, true, kAdvanced},
     {"KOLO_NCCL_MAX_CTAS", "0 to 64", "The most thread blocks that one NCCL collective may use. 0: NCCL decides.",
-     parse_int<&Config::nccl_max_ctas, 0, 64>, print_int<&Config::nccl_max_ctas>, true},
-    {"KOLO_NCCL_REGISTRATION", "off, on", kNcclRegistrationMeaning, parse_enum<&Config::nccl_registration, kSwitch>,
-     print_enum<&Config::nccl_registration, kSwitch>, true},
-    {"KOLO_STREAM_PRIORITY", "high, normal",
-     "Priority of kolo's stream on a GPU. high: its kernels are the next ones to get free multiprocessors; normal: as "
-     "other kernels.",
-     parse_enum<&Config::stream_priority, kStreamPriorities>, print_enum<&Config::stream_priority, kStreamPriorities>},
+     parse_int<&Config::nccl_max_ctas, 0, 64>, print_int<&Config::nccl_max_ctas>, true, kAdvanced},
+    {"KOLO_NCCL_REGISTRATION", "off, on", "Allocates gradient buckets with NCCL and registers them.",
+     parse_enum<&Config::nccl_registration, kSwitch>, print_enum<&Config::nccl_registration, kSwitch>, true, kAdvanced},
+    {"KOLO_STREAM_PRIORITY", "high, normal", "Priority of the communication stream on a GPU.",
+     parse_enum<&Config::stream_priority, kStreamPriorities>, print_enum<&Config::stream_priority, kStreamPriorities>,
+     false, kAdvanced},
     {"KOLO_SPIN_ITERATIONS", "0 to 1000000000", "How often a wait polls before it yields, and before it sleeps.",
-     parse_int<&Config::spin_iterations, 0, 1'000'000'000>, print_int<&Config::spin_iterations>},
+     parse_int<&Config::spin_iterations, 0, 1'000'000'000>, print_int<&Config::spin_iterations>, false, kAdvanced},
     {"KOLO_LOG_LEVEL", "debug, info, warn, error", "The lowest level of lines that reach the log sink.",
      parse_enum<&Config::log_level, kLogLevels>, print_enum<&Config::log_level, kLogLevels>},
 };
@@ -272,7 +263,7 @@ std::vector<ConfigVariable> describe(const Config& config) {
   for (const runtime::ConfigRow& row : runtime::config_rows()) {
     const std::string_view same = row.same_on_all ? " The same on all ranks." : "";
     variables.push_back({std::string(row.name), row.print(defaults), std::string(row.range),
-                         std::string(row.meaning) + std::string(same), row.print(config)});
+                         std::string(row.meaning) + std::string(same), row.print(config), row.advanced});
   }
   return variables;
 }

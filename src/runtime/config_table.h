@@ -20,6 +20,7 @@ struct ConfigRow {
   // The field as text that parse() reads back to the same value.
   std::string (*print)(const Config& config);
   bool same_on_all = false;  // ranks that differ would not do the same: agree_on_settings() finds them
+  bool advanced = false;     // few programs change it: it stands in the second table of docs/configuration.md
 };
 
 [[nodiscard]] std::span<const ConfigRow> config_rows();
