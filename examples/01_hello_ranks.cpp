@@ -1,4 +1,4 @@
-// Prints the place of each rank, one sum over all ranks, and one value from rank 0. Needs no LibTorch.
+// Prints the host of each rank and one sum over all ranks. Needs no LibTorch.
 //
 //   mpirun -np 2 01_hello_ranks
 #include <cstdio>
@@ -24,16 +24,16 @@ std::vector<double> sum_over_ranks(kolo::Context& context, std::vector<double> v
 int main() {
   try {
     const auto context = kolo::Context::create();
-    const auto& place = context->placement();
-    std::printf("rank %d of %d, number %d on host %s\n", place.rank, place.size, place.local_rank, place.host.c_str());
+    const int rank = context->rank();
+    const int size = context->size();
+    std::printf("rank %d of %d on host %s\n", rank, size, context->placement().host.c_str());
 
-    const auto sums = sum_over_ranks(*context, {1.0, static_cast<double>(place.rank)});
-    const double expected = place.size * (place.size - 1) / 2.0;
-    if (place.rank == 0) {
+    const auto sums = sum_over_ranks(*context, {1.0, static_cast<double>(rank)});
+    if (rank == 0) {
       std::printf("%g ranks, their numbers add up to %g\n", sums[0], sums[1]);
     }
     context->shutdown();
-    return sums[0] == place.size && sums[1] == expected ? 0 : 1;
+    return sums[0] == size && sums[1] == size * (size - 1) / 2.0 ? 0 : 1;
   } catch (const kolo::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

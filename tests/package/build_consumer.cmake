@@ -37,7 +37,7 @@ file(REMOVE_RECURSE ${SCRATCH} ${build})
 file(COPY ${CMAKE_CURRENT_LIST_DIR}/consumer DESTINATION ${SCRATCH})
 set(configure ${CMAKE_COMMAND} -S ${SCRATCH}/consumer -G ${GENERATOR} -D CMAKE_BUILD_TYPE=Release
   -D CMAKE_CXX_COMPILER=${COMPILER} -D CMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} -D CONSUMER_WAY=${WAY}
-  -D CONSUMER_TORCH=${TORCH})
+  -D CONSUMER_TORCH=${TORCH} -D KOLO_SOURCE=${KOLO_SOURCE})
 
 set(kolo_build ${KOLO_BUILD})
 if(WAY STREQUAL static_package)
@@ -54,7 +54,6 @@ if(WAY MATCHES package)
   check_relocatable(${SCRATCH}/prefix ${kolo_build})
   list(APPEND configure -D CMAKE_PREFIX_PATH=${SCRATCH}/prefix)
 else()
-  list(APPEND configure -D KOLO_SOURCE=${KOLO_SOURCE})
   if(NOT TORCH)
     list(APPEND configure -D KOLO_WITH_TORCH=OFF)
   endif()
