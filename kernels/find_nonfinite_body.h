@@ -13,7 +13,7 @@ namespace kolo::kernels {
 using Quad = Pack<std::uint32_t, 4>;
 
 // With a hint that it may leave the caches first: a tenth faster here, where next to nothing is written. Kernels that
-// write as much as they read lose by it (docs/decisions/0026-loads-without-a-hint.md).
+// write as much as they read lose by it (docs/decisions/0010-kernels-run-at-memory-bandwidth.md).
 [[nodiscard]] KOLO_HOST_DEVICE inline Quad load_once(const std::byte* from) {
 #ifdef __CUDA_ARCH__
   const uint4 word = __ldcs(reinterpret_cast<const uint4*>(from));

@@ -12,7 +12,7 @@
 namespace kolo::kernels {
 
 void try_out(const cuda::RuntimePtr& runtime, cuda::KernelImage& image, int device, std::chrono::milliseconds timeout) {
-  const Stream stream{nullptr, device};  // one of its own costs every later kernel of the process: decision 0017
+  const Stream stream{nullptr, device};  // one of its own costs every later kernel of the process: decision 0009
   try {
     image.launch({"kolo_scale", 1, kThreads}, ScaleArguments{}, stream);
     cuda::Event end(runtime, device);

@@ -3,7 +3,7 @@
 //
 // A line that a peer has read is taken from it again before it is written. Among cores of one cache group that costs a
 // few nanoseconds; between two groups of some processors it takes 30, several times as long as writing the line to
-// memory and reading it from there (docs/decisions/0020). No table of processors says where two ranks run, and a
+// memory and reading it from there (docs/decisions/0010). No table of processors says where two ranks run, and a
 // hypervisor may move them: so what fills take decides on the next ones. No value depends on it, and every rank decides
 // for itself.
 //

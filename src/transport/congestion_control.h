@@ -1,7 +1,7 @@
 #pragma once
 // Which of the kernel's congestion controls the connections between ranks have. Some pace what they send: every burst
 // then waits for a timer, which costs more than sending it where a core computes meanwhile, and most of all in a
-// virtual machine. docs/decisions/0016-congestion-control.md
+// virtual machine. docs/decisions/0005-messages-between-hosts-use-own-tcp.md
 #include <string>
 
 namespace kolo::transport {

@@ -5,7 +5,7 @@
 // address; of two lines with one hash and one place in their pages, each makes the other one a miss (Lipp et al., "Take
 // A Way: Exploring the Security Implications of AMD's Cache Way Predictors", AsiaCCS 2020). The hash does not see a
 // distance of 256 MiB nor, for half of all pages, one of 128 MiB and a page; and the kernel puts one mapping next to
-// the other. See docs/decisions/0019.
+// the other. See docs/decisions/0010.
 #include <cstddef>
 
 namespace kolo::transport {

@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kMostTogether = 16;  // messages given to the kernel in one call
 
 // Of what the kernel holds beyond what it has sent: copied early it only leaves the caches. What is on its way is the
-// congestion control's matter. A kernel that refuses goes on as it does. docs/decisions/0025-little-unsent.md
+// congestion control's matter. A kernel that refuses goes on as it does. docs/decisions/0005
 constexpr int kMostUnsent = 128 << 10;
 constexpr int kAsTheSystem = 0;
 
