@@ -10,6 +10,9 @@ from common import main, without_comments
 LIMITS = "tests/repo/budgets.json"
 TRAINER = "examples/imagenet_resnet50"
 GLOSSARY = "docs/glossary.md"
+SETTINGS = "docs/configuration.md"
+README = "README.md"
+HISTORY = "CHANGELOG.md"  # grows with each release, and is not read from its beginning to its end
 
 
 def without_literals(line):
@@ -48,8 +51,24 @@ def terms(text):
     return rows - 2 * len(re.findall(r"^\|[ :|-]+\|$", text, re.M))
 
 
+def pages(project):
+    return [path for path in project.files(endings=".md") if path != HISTORY]
+
+
+def words(project, path):
+    return len(project.text(path).split())
+
+
+def main_table(text):
+    """The page up to its second heading of level 2 or more, so up to the settings that few programs change."""
+    return text.split("\n## ")[0]
+
+
 def count(project):
     """What the whole project has of each."""
+    yield "words of documents", sum(words(project, path) for path in pages(project))
+    yield "words of README.md", words(project, README) if project.has(README) else 0
+    yield "settings in the main table", terms(main_table(project.text(SETTINGS))) if project.has(SETTINGS) else 0
     yield "lines of src", sum(len(project.text(path).splitlines()) for path in project.code("src"))
     yield "user headers", len([path for path in project.code("include") if re.fullmatch(r"include/kolo/(torch/)?\w+\.h", path)])
     yield "trainer files", len(project.files(TRAINER))
@@ -79,12 +98,20 @@ def check_files(project, limits):
                 yield f"{path}:{number}: a function of {length} lines, the limit is {limits['lines of a function']}"
 
 
+def check_pages(project, limit):
+    for path in pages(project):
+        for number, line in enumerate(project.text(path).splitlines(), 1):
+            if len(line) > limit and not line.startswith("|") and "](" not in line:
+                yield f"{path}:{number}: {len(line)} columns, the limit of documents is {limit}"
+
+
 def check(project):
     limits, bad = read_limits(project.text(LIMITS))
     if bad:
         yield f"{LIMITS}: a limit and a reason of one sentence are needed: {', '.join(bad)}"
         return
     yield from check_files(project, limits)
+    yield from check_pages(project, limits["columns of documents"])
     for name, number in count(project):
         if number > limits[name]:
             yield f"{number} {name}, the limit in {LIMITS} is {limits[name]}"
@@ -96,7 +123,8 @@ LONG = "void f() {\n" + "  g();\n" * 70 + "}\n"
 BUDGETS = {
     LIMITS: json.dumps({name: {"limit": limit, "reason": "Because of this."} for name, limit in {
         "lines of a header": 250, "lines of a source": 500, "lines of a function": 60, "columns": 120, "lines of src": 510,
-        "user headers": 2, "trainer files": 1, "glossary terms": 1}.items()})
+        "user headers": 2, "trainer files": 1, "glossary terms": 1, "words of documents": 40, "words of README.md": 4,
+        "settings in the main table": 1, "columns of documents": 20}.items()})
 }
 TABLE = "# Glossary\n\n| term | what it is |\n|---|---|\n| rank | a process |\n"
 BAD = [
@@ -110,6 +138,10 @@ BAD = [
     ({**BUDGETS, **{f"{TRAINER}/{name}": "" for name in ("a.cpp", "demo.sh")}}, "2 trainer files"),
     ({**BUDGETS, GLOSSARY: TABLE + "| host | a machine |\n"}, "2 glossary terms"),
     ({**BUDGETS, GLOSSARY: "rank: a process\n"}, "no term is counted"),
+    ({**BUDGETS, README: "a b c d e\n"}, "5 words of README.md"),
+    ({**BUDGETS, "docs/a.md": "a " * 21, "tests/b/README.md": "b\n" * 20}, "41 words of documents"),
+    ({**BUDGETS, "docs/a.md": "# A\n" + "x" * 21 + "\n"}, "docs/a.md:2: 21 columns"),
+    ({**BUDGETS, SETTINGS: "| a | b |\n|---|---|\n| x | y |\n| x | y |\n"}, "2 settings in the main table"),
     ({LIMITS: '{"columns": {"limit": 121, "reason": ""}}'}, "a reason of one sentence are needed: columns"),
 ]
 GOOD = {
@@ -119,6 +151,10 @@ GOOD = {
     **{f"include/kolo/{name}.h": "" for name in ("a", "torch/b", "data/c", "spi/d")},
     f"{TRAINER}/a.cpp": "",
     GLOSSARY: TABLE,
+    README: "a b c d\n",
+    HISTORY: "a " * 50,
+    SETTINGS: "| a | b |\n|---|---|\n| xxxxxxxxxxxx | y |\n\n## Others\n\n| x | y |\n",
+    "docs/a.md": "[xxxxxxxxxxx](https://a)\n",
 }
 if __name__ == "__main__":
     sys.exit(main(check, BAD, GOOD))

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Documents against the project: links lead somewhere, commands exist, every KOLO_ name is one that the code knows."""
+"""Documents against the project: links lead somewhere, commands and paths exist, every KOLO_ name is one that the code
+knows, and C++ is copied from a file."""
 import re
 import sys
 
 from common import main
 
-PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs", "docker", "tests", "bench", "examples", "findings")
+FOLDERS = "bench|cmake|docker|docs|examples|findings|include|kernels|script|src|tests|tools"
 
 
 def outside_code(text):
@@ -65,6 +66,15 @@ def bad_commands(project, page):
                     yield f"{page}:{number}: kolo has no subcommand {subcommand}"
 
 
+def bad_paths(project, page):
+    """Code spans that are a path of the project, or a header as programs include it."""
+    for number, line in enumerate(project.text(page).splitlines(), 1):
+        for span in re.findall(r"`([^`]+)`", line):
+            path = "include/" + span.strip("<>") if re.fullmatch(r"<?kolo/[\w/]+\.h>?", span) else span
+            if re.fullmatch(rf"(?:{FOLDERS})/[\w./-]*", path) and not project.has(path):
+                yield f"{page}:{number}: {span} does not exist"
+
+
 def known_names(project):
     """Names that the code or the build knows: literals, and one for each field of Config."""
     places = ("CMakeLists.txt", "CMakePresets.json", "cmake", "include", "src", "script", "tools", "examples", "tests", "kernels")
@@ -86,40 +96,52 @@ def bad_names(project, page, known):
                 yield f"{page}:{number}: {name} is known nowhere in the code"
 
 
-def untested_examples(project):
-    """C++ in README.md that calls kolo must stand word for word in the program that tests/package builds."""
-    if not project.has("README.md"):
-        return
-    programs = [project.text(name) for name in project.code("tests/package")]
-    for block in re.findall(r"^```cpp\n(.*?)^```", project.text("README.md"), re.S | re.M):
-        if "kolo::" in block and not any(block in program for program in programs):
-            yield f"README.md: this example is not built by tests/package: {block.splitlines()[0]}"
+def untested_examples(project, page):
+    """Each block of C++ stands word for word in the file that the line above it names: `<!-- from PATH -->`."""
+    text = project.text(page)
+    for match in re.finditer(r"^```cpp\n(.*?)^```", text, re.S | re.M):
+        number = text.count("\n", 0, match.start()) + 1
+        source = re.search(r"<!-- from (\S+) -->\n\Z", text[: match.start()])
+        if not source:
+            yield f"{page}:{number}: no line <!-- from FILE --> above this C++"
+        elif not project.has(source.group(1)):
+            yield f"{page}:{number}: this C++ is from {source.group(1)}, which does not exist"
+        elif match.group(1) not in project.text(source.group(1)):
+            yield f"{page}:{number}: this C++ does not stand in {source.group(1)}"
 
 
 def check(project):
-    yield from untested_examples(project)
     known = known_names(project)
-    for page in project.files(*PAGES, endings=".md"):
+    for page in project.files(endings=".md"):
+        yield from untested_examples(project, page)
         yield from bad_links(project, page)
         yield from bad_commands(project, page)
+        if page != "CHANGELOG.md":  # it names files that were renamed or removed
+            yield from bad_paths(project, page)
         yield from bad_names(project, page, known)
 
 
 CONFIG = "struct Config {\n  std::size_t bucket_bytes = 1;\n  std::chrono::milliseconds timeout{1};\n  LogSink log_sink;\n};\n"
 BAD = [
-    ({"README.md": "```cpp\nkolo::x();\n```\n", "tests/package/a.cpp": "kolo::y();\n"}, "not built by tests/package"),
+    ({"README.md": "```cpp\nx();\n```\n"}, "README.md:1: no line <!-- from FILE -->"),
+    ({"README.md": "<!-- from a.cpp -->\n```cpp\nx();\n```\n"}, "from a.cpp, which does not exist"),
+    ({"README.md": "<!-- from a.cpp -->\n```cpp\nx();\n```\n", "a.cpp": "y();\n"}, "does not stand in a.cpp"),
     ({"README.md": "[x](docs/none.md)\n"}, "link to docs/none.md"),
     ({"README.md": "[x](a.md#two)\n", "a.md": "# One\n"}, "no heading 'two'"),
     ({"README.md": "```sh\n$ script/none\n```\n"}, "script/none does not exist"),
+    ({"README.md": "See `src/none.h`.\n"}, "src/none.h does not exist"),
+    ({"README.md": "Include `<kolo/none.h>`.\n"}, "<kolo/none.h> does not exist"),
     ({"README.md": "Run `build/release/bin/none`.\n"}, "no program none"),
     ({"README.md": "```\nbuild/release/bin/kolo none\n```\n", "tools/CMakeLists.txt": "add_executable(kolo x)"}, "no subcommand none"),
     ({"README.md": "Set KOLO_BUCKET_SIZE.\n", "include/kolo/config.h": CONFIG}, "KOLO_BUCKET_SIZE is known nowhere"),
 ]
 GOOD = {
-    "README.md": "# A b\n[x](#a-b) [y](https://z) `[n](m)`\n```sh\n$ script/test  # x\n```\nKOLO_BUCKET_BYTES KOLO_TIMEOUT KOLO_* KOLO_WITH_X\n",
+    "README.md": "# A b\n[x](#a-b) [y](https://z) `[n](m)` `src/*.h` `script/test` `kolo/config.h`\n```sh\n$ script/test  # x\n```\nKOLO_BUCKET_BYTES KOLO_TIMEOUT KOLO_* KOLO_WITH_X\n",
     "script/test": "",
     "include/kolo/config.h": CONFIG,
     "CMakeLists.txt": "option(KOLO_WITH_X x ON)",
+    "docs/c.md": "One\n\n<!-- from a.cpp -->\n```cpp\n  y();\n```\n",
+    "a.cpp": "x();\n  y();\n",
     "docs/b.md": "```\nbuild/release/bin/kolo data synth DIR\n```\n",
     "tools/CMakeLists.txt": "add_executable(kolo_tool kolo.cpp)\nset_target_properties(kolo_tool PROPERTIES OUTPUT_NAME kolo)",
     "tools/data.cpp": 'app.add_subcommand("data", "x");',
