@@ -73,7 +73,7 @@ int main() {
   try {
     const auto context = kolo::Context::create();
     at::set_num_threads(1);
-    const int result = context->run([&] { return train(*context); });  // an exception reaches the other ranks
+    const int result = context->run([&] { return train(*context); });  // 5: exceptions reach other ranks
     context->shutdown();
     return result;
   } catch (const std::exception& error) {
