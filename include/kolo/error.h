@@ -66,8 +66,8 @@ class PeerFailedError : public Error {
 };
 
 // A deadline passed. The text names the operation and the missing ranks. After a TimeoutError of step() or of a
-// Communicator call the Context is unusable. A TimeoutError of Work::wait() leaves the Context usable; Work::done()
-// tells whether the operation continues.
+// Communicator call the Context is unusable. After one of Work::wait(), Context::failure() tells whether the Context is
+// usable, and Work::done() whether the operation continues.
 class TimeoutError : public Error {
  public:
   TimeoutError(std::vector<Rank> missing, const std::string& what) : Error(what), missing_(std::move(missing)) {}
