@@ -10,8 +10,8 @@
 double train(kolo::Context& context) {
   torch::nn::Sequential model(torch::nn::Linear(4, 2));
   torch::optim::SGD sgd(model->parameters(), 0.5);
-  kolo::broadcast_parameters(context, model);                 // 1: equal weights on all ranks
-  kolo::DistributedOptimizer optimizer(context, sgd, model);  // 2: averaged gradients
+  kolo::broadcast_parameters(context, model);                 // equal weights on all ranks
+  kolo::DistributedOptimizer optimizer(context, sgd, model);  // averaged gradients
 
   torch::manual_seed(100 + context.rank());
   at::Tensor loss;
@@ -23,7 +23,7 @@ double train(kolo::Context& context) {
     loss.backward();   // starts the allreduce of each full bucket
     optimizer.step();  // waits for the averages, then updates the weights
   }
-  return kolo::allreduce_metrics(context, {loss.item<double>()})[0];  // 3: mean over all ranks
+  return kolo::allreduce_metrics(context, {loss.item<double>()})[0];  // mean over all ranks
 }
 
 int main() {
