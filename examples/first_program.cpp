@@ -15,7 +15,7 @@ double train(kolo::Context& context) {
 
   torch::manual_seed(100 + context.rank());
   at::Tensor loss;
-  for (int step = 0; step < 200; ++step) {
+  for (int step = 0; step < 200; ++step) {  // equally many on all ranks
     const at::Tensor samples = torch::randn({32, 4});
     const at::Tensor labels = samples.select(1, 0).gt(0).to(torch::kLong);
     optimizer.zero_grad();
@@ -23,7 +23,7 @@ double train(kolo::Context& context) {
     loss.backward();   // starts the allreduce of each full bucket
     optimizer.step();  // waits for the averages, then updates the weights
   }
-  return kolo::allreduce_metrics(context, {loss.item<double>()})[0];  // mean over all ranks
+  return kolo::allreduce_metrics(context, {loss.item<double>()})[0];  // the mean; all ranks call it
 }
 
 int main() {
