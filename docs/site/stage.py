@@ -11,6 +11,7 @@ from reference import Reference
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SKIPPED = {".git", ".deps", "build", "data"}
 ASSETS = (".svg", ".png", ".css", ".js")
+FOR_DEVELOPERS = ("bench", "docs/decisions", "findings", "kernels", "tests")  # the search lists these pages last
 ITEM = re.compile(r"\s*([-*+]|\d+\.) ")  # of a list
 LINK = re.compile(r"\[((?:[^\[\]`]|`[^`]*`)*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 LANGUAGES = {".cpp": "cpp", ".h": "cpp", ".cu": "cpp", ".py": "python", ".json": "json", ".txt": "text", ".cmake": "cmake"}
@@ -59,6 +60,8 @@ class Stage:
     def site_text(self, page):
         """A page with its links, and with the empty line before a list that MkDocs needs."""
         lines, fenced = [], False
+        if page.as_posix().startswith(FOR_DEVELOPERS):
+            lines += ["---", "search:", "  boost: 0.2", "---"]
         for line in (ROOT / page).read_text(encoding="utf-8").splitlines():
             fenced ^= line.lstrip().startswith("```")
             if not fenced:
