@@ -6,8 +6,8 @@ import dataclasses
 import re
 
 TYPE = re.compile(r"(?:template <[^{;]*> )?(class|struct) (\w+)[^;(]*\{")
-# Forward declarations, friends, and functions that only say that a type is not copied.
-LEFT_OUT = re.compile(r"(class|struct) \w+;|friend |.*= (delete|default);$")
+# Forward declarations, friends, and destructors of interfaces.
+LEFT_OUT = re.compile(r"(class|struct) \w+;|friend |virtual ~\w+\(\) = default;$")
 
 
 @dataclasses.dataclass

@@ -35,7 +35,10 @@ class Reference:
         for path, text in headers.items():
             head = re.match(r"#pragma once\n((?://.*\n)+)", text)
             self.heads[path] = [line[3:] for line in head[1].splitlines()]
-            self.items[path] = declarations(text[head.end():])
+            try:
+                self.items[path] = declarations(text[head.end():])
+            except (AttributeError, TypeError, ValueError) as error:
+                raise SystemExit(f"{path}: docs/site/declarations.py cannot read a declaration: {error}") from error
             self.set_anchors(path, self.items[path], set())
 
     def set_anchors(self, path, items, taken):

@@ -6,6 +6,7 @@ import sys
 
 from common import main
 
+FENCE = re.compile(r"^( *)(`{3,}|~{3,})[ \t]*([^\n]*)\n(.*?)^ *\2[`~]*[ \t]*$", re.S | re.M)  # a block of code
 FOLDERS = "bench|cmake|docker|docs|examples|findings|include|kernels|script|src|tests|tools"
 
 
@@ -37,15 +38,16 @@ def bad_links(project, page):
 
 
 def commands(text):
-    """(line number, words) of the lines in fenced shell blocks and of code spans that run something of the project."""
-    inside = False
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.startswith("```"):
-            inside = not inside and line.strip() in ("```", "```sh", "```bash", "```console")
-            continue
-        pieces = [line.split("#")[0].strip().removeprefix("$ ")] if inside else re.findall(r"`([^`]+)`", line)
-        for piece in pieces:
-            yield number, piece.split()
+    """(line number, words) of the lines in shell blocks, and of code spans."""
+    for block in FENCE.finditer(text):
+        if block[3] == "sh":
+            first = text.count("\n", 0, block.start(4)) + 1
+            for number, line in enumerate(block[4].splitlines(), first):
+                yield number, line.split("#")[0].strip().removeprefix("$ ").split()
+    plain = FENCE.sub(lambda block: "\n" * block[0].count("\n"), text)
+    for number, line in enumerate(plain.splitlines(), 1):
+        for span in re.findall(r"`([^`]+)`", line):
+            yield number, span.split()
 
 
 def bad_commands(project, page):
@@ -55,12 +57,12 @@ def bad_commands(project, page):
         for position, word in enumerate(words):
             word = word.removeprefix("./").rstrip(".,;:")
             script = re.fullmatch(r"(script/[a-z_]+|\.ci/run|tests/support/hosts/once)", word)
-            program = re.fullmatch(r"build/(?:release|debug|asan|tsan|<preset>)/bin/([a-z0-9_]+)", word)
+            program = re.fullmatch(r"build/(?:release|debug|asan|tsan|<preset>)/bin/([a-z0-9_]+)|(?:.*/)?(kolo)", word)
             if script and not project.has(word):
                 yield f"{page}:{number}: {word} does not exist"
-            if program and not re.search(rf"[( ]{program.group(1)}\b", cmake):
+            if program and program.group(1) and not re.search(rf"[( ]{program.group(1)}\b", cmake):
                 yield f"{page}:{number}: no program {program.group(1)} is built"
-            if program and program.group(1) == "kolo" and len(words) > position + 1:
+            if program and "kolo" in program.groups() and len(words) > position + 1:
                 subcommand = words[position + 1]
                 if re.fullmatch(r"[a-z]+", subcommand) and f'add_subcommand("{subcommand}"' not in tools:
                     yield f"{page}:{number}: kolo has no subcommand {subcommand}"
@@ -96,26 +98,51 @@ def bad_names(project, page, known):
                 yield f"{page}:{number}: {name} is known nowhere in the code"
 
 
+LANGUAGES = {"", "cmake", "cpp", "python", "sh"}
+
+
 def untested_examples(project, page):
     """Each block of C++ stands word for word in the file that the line above it names: `<!-- from PATH -->`."""
     text = project.text(page)
-    for match in re.finditer(r"^```cpp\n(.*?)^```", text, re.S | re.M):
+    for match in FENCE.finditer(text):
         number = text.count("\n", 0, match.start()) + 1
+        language, block = match[3], match[4]
+        if language not in LANGUAGES or match[1] or match[2] != "```":
+            yield f"{page}:{number}: begin a block with ``` and one of {', '.join(sorted(LANGUAGES - {''}))}, or nothing"
+        if language != "cpp":
+            if re.search(r"\bkolo::\w+[(<]", block) and not language:
+                yield f"{page}:{number}: C++ in a block without ```cpp"
+            continue
         source = re.search(r"<!-- from (\S+) -->\n\Z", text[: match.start()])
         if not source:
             yield f"{page}:{number}: no line <!-- from FILE --> above this C++"
         elif not project.has(source.group(1)):
             yield f"{page}:{number}: this C++ is from {source.group(1)}, which does not exist"
-        elif match.group(1) not in project.text(source.group(1)):
+        elif not block.strip() or "\n" + block not in "\n" + project.text(source.group(1)):
             yield f"{page}:{number}: this C++ does not stand in {source.group(1)}"
+
+
+def options(project):
+    """Everything that may be an option: the text of all files that are not documents."""
+    return "\n".join(project.text(path) for path in project.files() if not path.endswith((".md", ".svg")))
+
+
+def bad_options(project, page, known):
+    for number, words in commands(project.text(page)):
+        for word in words:
+            option = re.match(r"--([a-z][a-z-]*[a-z])\b", word)
+            if option and not re.search(rf"\b{option[1]}\b", known):
+                yield f"{page}:{number}: nothing in the project has an option --{option[1]}"
 
 
 def check(project):
     known = known_names(project)
+    known_options = options(project)
     for page in project.files(endings=".md"):
         yield from untested_examples(project, page)
         yield from bad_links(project, page)
         yield from bad_commands(project, page)
+        yield from bad_options(project, page, known_options)
         if page != "CHANGELOG.md":  # it names files that were renamed or removed
             yield from bad_paths(project, page)
         yield from bad_names(project, page, known)
@@ -131,8 +158,14 @@ BAD = [
     ({"README.md": "```sh\n$ script/none\n```\n"}, "script/none does not exist"),
     ({"README.md": "See `src/none.h`.\n"}, "src/none.h does not exist"),
     ({"README.md": "Include `<kolo/none.h>`.\n"}, "<kolo/none.h> does not exist"),
+    ({"README.md": "Run `kolo none x`.\n"}, "kolo has no subcommand none"),
+    ({"README.md": "```c++\nx();\n```\n"}, "begin a block with ```"),
+    ({"README.md": "  ```cpp\n  x();\n  ```\n"}, "begin a block with ```"),
+    ({"README.md": "```\nkolo::run(1);\n```\n"}, "C++ in a block without ```cpp"),
+    ({"README.md": "<!-- from a.cpp -->\n```cpp\n  y();\n```\n", "a.cpp": "x(  y();\n"}, "does not stand in a.cpp"),
+    ({"README.md": "```sh\nscript/x --none\n```\n", "script/x": "--some"}, "an option --none"),
     ({"README.md": "Run `build/release/bin/none`.\n"}, "no program none"),
-    ({"README.md": "```\nbuild/release/bin/kolo none\n```\n", "tools/CMakeLists.txt": "add_executable(kolo x)"}, "no subcommand none"),
+    ({"README.md": "```sh\nbuild/release/bin/kolo none\n```\n", "tools/CMakeLists.txt": "add_executable(kolo x)"}, "no subcommand none"),
     ({"README.md": "Set KOLO_BUCKET_SIZE.\n", "include/kolo/config.h": CONFIG}, "KOLO_BUCKET_SIZE is known nowhere"),
 ]
 GOOD = {
@@ -142,7 +175,7 @@ GOOD = {
     "CMakeLists.txt": "option(KOLO_WITH_X x ON)",
     "docs/c.md": "One\n\n<!-- from a.cpp -->\n```cpp\n  y();\n```\n",
     "a.cpp": "x();\n  y();\n",
-    "docs/b.md": "```\nbuild/release/bin/kolo data synth DIR\n```\n",
+    "docs/b.md": "```sh\nbuild/release/bin/kolo data synth DIR\n```\n",
     "tools/CMakeLists.txt": "add_executable(kolo_tool kolo.cpp)\nset_target_properties(kolo_tool PROPERTIES OUTPUT_NAME kolo)",
     "tools/data.cpp": 'app.add_subcommand("data", "x");',
 }

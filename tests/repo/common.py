@@ -26,7 +26,9 @@ class Project:
             while stack:
                 for entry in stack.pop().iterdir():
                     if entry.is_dir() and not entry.is_symlink():
-                        if entry.name not in SKIPPED or entry.parent != self.root and entry.name in {"build", "data"}:
+                        skipped = entry.name in SKIPPED and (entry.parent == self.root or entry.name not in {"build", "data"})
+                        hidden = entry.parent == self.root and entry.name.startswith(".")  # .venv, an editor's folder
+                        if not skipped and not hidden and not (entry / "CMakeCache.txt").exists():
                             stack.append(entry)
                     elif entry.is_file():
                         found.append(entry)

@@ -59,6 +59,17 @@ def types(header):
     return re.findall(r"^(?:class|struct|enum class) (\w+)[^;(]*?\{", header.read_text(encoding="utf-8"), re.M)
 
 
+def functions(header):
+    """Names in front of a '(' in the first line of a declaration, but for private members and destructors."""
+    private = False
+    for line in header.read_text(encoding="utf-8").splitlines():
+        if access := re.match(r" *(public|protected|private):|\};", line):
+            private = access[1] == "private"
+        found = re.match(r"(?:  )?(?! )(?:[^/(]*[\s*&])?(\w+)\(", line)
+        if found and not private:
+            yield found[1]
+
+
 def complaints(folder):
     site = folder / "site"
     pages = {path.relative_to(site).as_posix(): Page(path) for path in site.rglob("*.html") if path.name != "404.html"}
@@ -80,6 +91,9 @@ def complaints(folder):
         for name in types(header):
             if not page or name.lower() not in page.anchors:
                 yield f"the reference lacks {name} of {header.relative_to(ROOT)}"
+        for name in functions(header) if page else ():
+            if name + "(" not in page.text:
+                yield f"the reference lacks {name}() of {header.relative_to(ROOT)}"
     if not (site / "search/search_index.js").is_file():
         yield "there is no index for the search without a server"
 
