@@ -89,8 +89,8 @@ struct Checkpoint {
 class DirectoryLock;
 
 struct CheckpointOptions {
-  // save() keeps this many: the new checkpoint and those of the highest steps. It also keeps the highest step with
-  // CheckpointInfo::finite. 0: it deletes none.
+  // save() keeps this many: the new checkpoint and those of the highest steps. If the new one is not finite
+  // (CheckpointInfo::finite), it also keeps the highest finite step. 0: it deletes none.
   int keep = 3;
 };
 

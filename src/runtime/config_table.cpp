@@ -116,7 +116,8 @@ constexpr std::string_view kBucketMeaning =
     "Size at which a bucket is closed. Larger: fewer operations; smaller: an earlier start. auto: 8M for gradients in "
     "CPU memory that travel over a network, otherwise 16M.";
 constexpr std::string_view kIdleBufferMeaning =
-    "Idle result buffers that a host keeps for requests, an equal part for each rank.";
+    "Idle result buffers that a host keeps for requests, an equal part for each rank. A request beyond it allocates "
+    "its result anew, which is several times slower.";
 constexpr std::string_view kCoordinatorMeaning =
     "Threads that advance operations. always: also the coordinator; never: only threads that call kolo; auto: always "
     "if cores are free or there are several hosts.";
