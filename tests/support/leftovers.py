@@ -1,4 +1,5 @@
 """What a job leaves behind on this machine: processes, shared memory, temporary files."""
+import contextlib
 import os
 import pathlib
 import shutil
@@ -37,7 +38,8 @@ class Leftovers:
 
     def __exit__(self, *_):
         for pid in self.processes():
-            os.kill(pid, 9)
+            with contextlib.suppress(ProcessLookupError):  # the process has ended meanwhile
+                os.kill(pid, 9)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def processes(self):

@@ -497,8 +497,8 @@ def mpirun_killed(run, left):
         try:
             if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "mpirun":
                 os.kill(pid, signal.SIGKILL)
-        except FileNotFoundError:
-            pass  # a child of somebody's that has ended since
+        except OSError:  # the process has ended: FileNotFoundError, or ProcessLookupError while /proc is read
+            pass
     return run.finish(process).expect(120, "the launcher's daemon on its host is gone")
 
 
