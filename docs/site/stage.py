@@ -6,24 +6,14 @@ import re
 import shutil
 import sys
 
+from common import ROOT, Project
 from reference import Reference
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-SKIPPED = {"build", "data"}
 ASSETS = (".svg", ".png", ".css", ".js")
 FOR_DEVELOPERS = ("bench", "docs/decisions", "findings", "kernels", "tests")  # the search lists these pages last
 ITEM = re.compile(r"\s*([-*+]|\d+\.) ")  # of a list
 LINK = re.compile(r"\[((?:[^\[\]`]|`[^`]*`)*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 LANGUAGES = {".cpp": "cpp", ".h": "cpp", ".cu": "cpp", ".py": "python", ".json": "json", ".txt": "text", ".cmake": "cmake"}
-
-
-def markdown_files(target):
-    for entry in sorted(ROOT.iterdir()):
-        if entry.is_file() and entry.suffix == ".md":
-            yield entry.relative_to(ROOT)
-        elif entry.is_dir() and entry.name not in SKIPPED and not entry.name.startswith(".") and \
-                not (entry / "CMakeCache.txt").exists() and entry != target:
-            yield from (path.relative_to(ROOT) for path in sorted(entry.rglob("*.md")))
 
 
 def source_page(path):
@@ -35,7 +25,8 @@ def source_page(path):
 class Stage:
     def __init__(self, folder):
         self.pages = folder / "pages"
-        self.markdown = list(markdown_files(folder))
+        files = (pathlib.Path(name) for name in Project(ROOT).files(endings=".md"))
+        self.markdown = [path for path in files if not (ROOT / path).is_relative_to(folder)]
         self.headers = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
                         for path in sorted((ROOT / "include/kolo").rglob("*.h")) if path.parent.name != "detail"}
 

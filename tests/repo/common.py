@@ -5,7 +5,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SKIPPED = {".git", ".deps", "build", "data", "__pycache__"}
+SKIPPED = {"build", "data"}  # at the root: build products, and what the demo made
 CODE = (".h", ".cpp", ".cu")
 
 
@@ -26,14 +26,17 @@ class Project:
             while stack:
                 for entry in stack.pop().iterdir():
                     if entry.is_dir() and not entry.is_symlink():
-                        skipped = entry.name in SKIPPED and (entry.parent == self.root or entry.name not in {"build", "data"})
-                        hidden = entry.parent == self.root and entry.name.startswith(".")  # .venv, an editor's folder
-                        if not skipped and not hidden and not (entry / "CMakeCache.txt").exists():
+                        if not self.skips(entry):
                             stack.append(entry)
                     elif entry.is_file():
                         found.append(entry)
         names = (path.relative_to(self.root).as_posix() for path in found)
         return sorted(name for name in names if endings is None or name.endswith(endings))
+
+    def skips(self, folder):
+        """Hidden folders (.deps, .venv, an editor's), caches, and folders in which something is built."""
+        return (folder.name.startswith(".") or folder.name == "__pycache__" or (folder / "CMakeCache.txt").exists()
+                or folder.parent == self.root and folder.name in SKIPPED)
 
     def code(self, *folders):
         return self.files(*folders, endings=CODE)
