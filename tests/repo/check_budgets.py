@@ -60,7 +60,7 @@ def words(project, path):
 
 
 def main_table(text):
-    """The page up to its second heading of level 2 or more, so up to the settings that few programs change."""
+    """The page up to its first heading of level 2: the settings that few programs change."""
     return text.split("\n## ")[0]
 
 

@@ -7,25 +7,33 @@ import sys
 from common import main
 
 FENCE = re.compile(r"^( *)(`{3,}|~{3,})[ \t]*([^\n]*)\n(.*?)^ *\2[`~]*[ \t]*$", re.S | re.M)  # a block of code
+LANGUAGES = {"", "cmake", "cpp", "python", "sh"}  # of blocks
 FOLDERS = "bench|cmake|docker|docs|examples|findings|include|kernels|script|src|tests|tools"
 
 
-def outside_code(text):
-    """Markdown with code blocks and code spans blanked, line by line."""
-    text = re.sub(r"^```.*?^```", lambda m: "\n" * m.group(0).count("\n"), text, flags=re.S | re.M)
-    return re.sub(r"`[^`\n]*`", "", text)
+def without_blocks(text):
+    """The text with its blocks of code blanked, line by line."""
+    return FENCE.sub(lambda block: "\n" * block[0].count("\n"), text)
+
+
+def spans(text):
+    """(line number, text) of the code spans."""
+    for number, line in enumerate(text.splitlines(), 1):
+        for span in re.findall(r"`([^`]+)`", line):
+            yield number, span
 
 
 def anchors(text):
     """Names that GitHub gives the headings."""
-    for line in text.splitlines():
+    for line in without_blocks(text).splitlines():
         if re.match(r"#+ ", line):
             heading = re.sub(r"[^\w\- ]", "", line.lstrip("#").strip().lower().replace("`", ""))
             yield heading.replace(" ", "-")
 
 
 def bad_links(project, page):
-    for number, line in enumerate(outside_code(project.text(page)).splitlines(), 1):
+    text = re.sub(r"`[^`\n]*`", "", without_blocks(project.text(page)))
+    for number, line in enumerate(text.splitlines(), 1):
         for target in re.findall(r"\]\(([^)\s]+)\)", line):
             if re.match(r"[a-z]+:", target):
                 continue
@@ -44,37 +52,47 @@ def commands(text):
             first = text.count("\n", 0, block.start(4)) + 1
             for number, line in enumerate(block[4].splitlines(), first):
                 yield number, line.split("#")[0].strip().removeprefix("$ ").split()
-    plain = FENCE.sub(lambda block: "\n" * block[0].count("\n"), text)
-    for number, line in enumerate(plain.splitlines(), 1):
-        for span in re.findall(r"`([^`]+)`", line):
-            yield number, span.split()
+    for number, span in spans(without_blocks(text)):
+        yield number, span.split()
 
 
-def bad_commands(project, page):
-    cmake = "\n".join(project.text(name) for name in project.files(endings=("CMakeLists.txt", ".cmake")))
-    tools = "\n".join(project.text(name) for name in project.code("tools"))
+class Sources:
+    """What commands are compared with, read once for all pages."""
+
+    def __init__(self, project):
+        def joined(names):
+            return "\n".join(project.text(name) for name in names)
+
+        self.cmake = joined(project.files(endings=("CMakeLists.txt", ".cmake")))
+        self.tools = joined(project.code("tools"))
+        self.all = joined(name for name in project.files() if not name.endswith((".md", ".svg")))
+
+
+def bad_commands(project, page, sources):
     for number, words in commands(project.text(page)):
         for position, word in enumerate(words):
             word = word.removeprefix("./").rstrip(".,;:")
             script = re.fullmatch(r"(script/[a-z_]+|\.ci/run|tests/support/hosts/once)", word)
             program = re.fullmatch(r"build/(?:release|debug|asan|tsan|<preset>)/bin/([a-z0-9_]+)|(?:.*/)?(kolo)", word)
+            option = re.match(r"--([a-z][a-z-]*[a-z])\b", word)
             if script and not project.has(word):
                 yield f"{page}:{number}: {word} does not exist"
-            if program and program.group(1) and not re.search(rf"[( ]{program.group(1)}\b", cmake):
+            if program and program.group(1) and not re.search(rf"[( ]{program.group(1)}\b", sources.cmake):
                 yield f"{page}:{number}: no program {program.group(1)} is built"
             if program and "kolo" in program.groups() and len(words) > position + 1:
                 subcommand = words[position + 1]
-                if re.fullmatch(r"[a-z]+", subcommand) and f'add_subcommand("{subcommand}"' not in tools:
+                if re.fullmatch(r"[a-z]+", subcommand) and f'add_subcommand("{subcommand}"' not in sources.tools:
                     yield f"{page}:{number}: kolo has no subcommand {subcommand}"
+            if option and not re.search(rf"\b{option[1]}\b", sources.all):
+                yield f"{page}:{number}: nothing in the project has an option --{option[1]}"
 
 
 def bad_paths(project, page):
     """Code spans that are a path of the project, or a header as programs include it."""
-    for number, line in enumerate(project.text(page).splitlines(), 1):
-        for span in re.findall(r"`([^`]+)`", line):
-            path = "include/" + span.strip("<>") if re.fullmatch(r"<?kolo/[\w/]+\.h>?", span) else span
-            if re.fullmatch(rf"(?:{FOLDERS})/[\w./-]*", path) and not project.has(path):
-                yield f"{page}:{number}: {span} does not exist"
+    for number, span in spans(project.text(page)):
+        path = "include/" + span.strip("<>") if re.fullmatch(r"<?kolo/[\w/]+\.h>?", span) else span
+        if re.fullmatch(rf"(?:{FOLDERS})/[\w./-]*", path) and not project.has(path):
+            yield f"{page}:{number}: {span} does not exist"
 
 
 def known_names(project):
@@ -98,9 +116,6 @@ def bad_names(project, page, known):
                 yield f"{page}:{number}: {name} is known nowhere in the code"
 
 
-LANGUAGES = {"", "cmake", "cpp", "python", "sh"}
-
-
 def untested_examples(project, page):
     """Each block of C++ stands word for word in the file that the line above it names: `<!-- from PATH -->`."""
     text = project.text(page)
@@ -122,27 +137,13 @@ def untested_examples(project, page):
             yield f"{page}:{number}: this C++ does not stand in {source.group(1)}"
 
 
-def options(project):
-    """Everything that may be an option: the text of all files that are not documents."""
-    return "\n".join(project.text(path) for path in project.files() if not path.endswith((".md", ".svg")))
-
-
-def bad_options(project, page, known):
-    for number, words in commands(project.text(page)):
-        for word in words:
-            option = re.match(r"--([a-z][a-z-]*[a-z])\b", word)
-            if option and not re.search(rf"\b{option[1]}\b", known):
-                yield f"{page}:{number}: nothing in the project has an option --{option[1]}"
-
-
 def check(project):
     known = known_names(project)
-    known_options = options(project)
+    sources = Sources(project)
     for page in project.files(endings=".md"):
         yield from untested_examples(project, page)
         yield from bad_links(project, page)
-        yield from bad_commands(project, page)
-        yield from bad_options(project, page, known_options)
+        yield from bad_commands(project, page, sources)
         if page != "CHANGELOG.md":  # it names files that were renamed or removed
             yield from bad_paths(project, page)
         yield from bad_names(project, page, known)
@@ -155,6 +156,7 @@ BAD = [
     ({"README.md": "<!-- from a.cpp -->\n```cpp\nx();\n```\n", "a.cpp": "y();\n"}, "does not stand in a.cpp"),
     ({"README.md": "[x](docs/none.md)\n"}, "link to docs/none.md"),
     ({"README.md": "[x](a.md#two)\n", "a.md": "# One\n"}, "no heading 'two'"),
+    ({"README.md": "[x](a.md#two)\n", "a.md": "```sh\n# two\n```\n"}, "no heading 'two'"),
     ({"README.md": "```sh\n$ script/none\n```\n"}, "script/none does not exist"),
     ({"README.md": "See `src/none.h`.\n"}, "src/none.h does not exist"),
     ({"README.md": "Include `<kolo/none.h>`.\n"}, "<kolo/none.h> does not exist"),
