@@ -195,19 +195,8 @@ Measured summarize(const PerfOptions& options, const Trial& trial, const Contend
   return result;
 }
 
-constexpr std::pair<Algorithm, std::string_view> kNames[] = {
-    {Algorithm::automatic, "auto"},
-    {Algorithm::direct, "direct"},
-    {Algorithm::ring, "ring"},
-    {Algorithm::tree, "tree"},
-    {Algorithm::halving_doubling, "halving_doubling"},
-    {Algorithm::recursive_doubling, "recursive_doubling"},
-    {Algorithm::hierarchical, "hierarchical"},
-    {Algorithm::mpi, "mpi"},
-};
-
-// Algorithm::mpi is the baseline's, which knows no other.
-constexpr auto kOfKolo = std::span(kNames).first(std::size(kNames) - 1);
+// Algorithm::mpi, the last, is the baseline's, which knows no other.
+constexpr auto kOfKolo = static_cast<int>(Algorithm::mpi);
 
 }  // namespace
 
@@ -217,13 +206,6 @@ std::size_t total(Communicator& communicator, std::size_t mine, std::chrono::mil
   return static_cast<std::size_t>(sum);
 }
 
-std::string_view name_of(Algorithm algorithm) noexcept {
-  for (const auto& [known, name] : kNames) {
-    if (known == algorithm) return name;
-  }
-  return "";
-}
-
 std::string describe(const Placement& placement) {
   return base::counted(static_cast<std::size_t>(placement.size), "rank") + " on " +
          base::counted(static_cast<std::size_t>(placement.cross_size), "host");
@@ -231,13 +213,13 @@ std::string describe(const Placement& placement) {
 
 std::string algorithm_names() {
   std::string all;
-  for (const auto& [known, name] : kOfKolo) all += (all.empty() ? "" : ", ") + std::string(name);
+  for (int i = 0; i < kOfKolo; ++i) all += (i == 0 ? "" : ", ") + std::string(name_of(static_cast<Algorithm>(i)));
   return all;
 }
 
 Algorithm parse_algorithm(std::string_view text) {
-  for (const auto& [known, name] : kOfKolo) {
-    if (name == text) return known;
+  for (int i = 0; i < kOfKolo; ++i) {
+    if (name_of(static_cast<Algorithm>(i)) == text) return static_cast<Algorithm>(i);
   }
   throw UsageError("--algorithm: unknown algorithm '" + std::string(text) + "'; known: " + algorithm_names());
 }

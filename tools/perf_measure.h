@@ -54,11 +54,9 @@ struct AlignedMemory {
   std::vector<std::byte> storage;
 };
 
-// Their names on the command line and in reports; "auto" is Algorithm::automatic's.
-[[nodiscard]] std::string_view name_of(Algorithm algorithm) noexcept;
-// The inverse; throws UsageError listing the names.
+// The inverse of name_of(). Throws UsageError that lists the names.
 [[nodiscard]] Algorithm parse_algorithm(std::string_view text);
-// All of them: "auto, direct, ...".
+// "auto, direct, ..."
 [[nodiscard]] std::string algorithm_names();
 
 // "2 ranks on 1 host".

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "kolo/detail/export.h"
+#include "kolo/types.h"
 
 namespace KOLO_EXPORT kolo {
 
@@ -87,6 +88,20 @@ struct Config {
   StreamPriority stream_priority = StreamPriority::high;
   // A waiting thread polls this many times before it yields, and later sleeps.
   int spin_iterations = 2000;
+  // Each rank appends to `<step_log>.rank<R>.jsonl` one line for each step of a DistributedOptimizer: where the time of
+  // the step went (docs/scaling.md). Empty: no step log. Equal on all ranks.
+  std::string step_log;
+  // Each rank writes a trace for Perfetto to `<timeline>.rank<R>.json`: see Context::start_timeline(). Empty: none.
+  // Equal on all ranks.
+  std::string timeline;
+  // The next three are for measurements. Equal on all ranks.
+  // false: gradients are not reduced and weights are not compared, so each rank trains a model of its own.
+  bool sync = true;
+  // false: the reduction of gradients starts in step() or synchronize(), after backward.
+  bool overlap = true;
+  // Of gradients that are reduced on CPUs. If the ranks cannot run it, the constructor of DistributedOptimizer throws
+  // UsageError. Not Algorithm::mpi.
+  Algorithm algorithm = Algorithm::automatic;
   LogLevel log_level = LogLevel::info;
   // This field has no environment variable. An empty sink writes to stderr.
   LogSink log_sink;

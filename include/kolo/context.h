@@ -108,6 +108,13 @@ class Context {
   // Not collective. Idempotent.
   void shutdown();
 
+  // Starts the timeline: from now on this rank writes a trace of its training steps, for Perfetto, to
+  // `<file>.rank<R>.json`. Config::timeline starts it in the constructor. A Communicator call, because ranks measure
+  // the offsets of their clocks. Throws UsageError if a timeline is running or the file cannot be created.
+  void start_timeline(const std::string& file);
+  // Completes the file; so does shutdown(). Not collective. No effect without a timeline.
+  void stop_timeline();
+
   [[nodiscard]] CounterSnapshot counters() const;
   // Writes a line to Config::log_sink.
   void log(LogLevel level, std::string_view line) const;
@@ -123,8 +130,27 @@ class Context {
  private:
   static std::vector<std::unique_ptr<Context>> create_local_ranks(int ranks, const Config& config);
   void report_failure(const std::exception& error) noexcept;
+  friend class TimelineRange;
 
   std::unique_ptr<Parts> parts_;
+};
+
+// A span of the calling thread in the timeline, from constructor to destructor:
+//
+//   const kolo::TimelineRange range(context, "data wait");
+//
+// `name` must outlive the timeline, as a literal does. No cost without a timeline.
+class TimelineRange {
+ public:
+  TimelineRange(const Context& context, const char* name) noexcept;
+  ~TimelineRange();
+  TimelineRange(const TimelineRange&) = delete;
+  TimelineRange& operator=(const TimelineRange&) = delete;
+
+ private:
+  const Context& context_;
+  const char* name_;
+  std::int64_t start_ns_;
 };
 
 // Returns the text `mine` of every rank, in rank order. A text may have any length and hold any bytes. `purpose`

@@ -41,6 +41,20 @@ enum class ReduceOp : std::uint8_t { sum, average, min, max, product };
 [[nodiscard]] DType parse_dtype(std::string_view text);
 [[nodiscard]] ReduceOp parse_reduce_op(std::string_view text);
 
+// The algorithm of an allreduce; docs/algorithms.md describes each.
+enum class Algorithm : std::uint8_t {
+  automatic,
+  direct,
+  ring,
+  tree,
+  halving_doubling,
+  recursive_doubling,
+  hierarchical,
+  mpi
+};
+// "auto", "ring", "halving_doubling"
+[[nodiscard]] std::string_view name_of(Algorithm algorithm) noexcept;
+
 // The host and the numbers of a rank. `cross_rank` is the index of its host; hosts are ordered by their lowest rank.
 struct Placement {
   Rank rank = 0;

@@ -24,6 +24,8 @@ constexpr std::array<DTypeRow, 10> kDTypes{{{"f32", 4},
                                             {"i32", 4},
                                             {"i64", 8},
                                             {"bool", 1}}};
+constexpr std::array<std::string_view, 8> kAlgorithms{
+    "auto", "direct", "ring", "tree", "halving_doubling", "recursive_doubling", "hierarchical", "mpi"};
 constexpr std::array<std::string_view, 5> kReduceOps{"sum", "average", "min", "max", "product"};
 
 [[noreturn]] void refuse(std::string_view what, std::string_view text, const std::string& known) {
@@ -45,6 +47,11 @@ std::string_view name_of(DType dtype) noexcept {
 std::string_view name_of(ReduceOp op) noexcept {
   const auto index = static_cast<std::size_t>(op);
   return index < kReduceOps.size() ? kReduceOps[index] : "?";
+}
+
+std::string_view name_of(Algorithm algorithm) noexcept {
+  const auto index = static_cast<std::size_t>(algorithm);
+  return index < kAlgorithms.size() ? kAlgorithms[index] : "?";
 }
 
 DType parse_dtype(std::string_view text) {

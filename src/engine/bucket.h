@@ -27,6 +27,7 @@ struct Reduction {
   ReduceOp op = ReduceOp::average;
   double prescale = 1.0;
   double postscale = 1.0;
+  Algorithm algorithm = Algorithm::automatic;  // on CPUs
   // What gradients are multiplied by before they are summed over `size` ranks, where that is all that is done to them.
   [[nodiscard]] double whole_scale(int size) const noexcept {
     return prescale * postscale / (op == ReduceOp::average ? size : 1);
@@ -74,6 +75,8 @@ class Bucket {
   [[nodiscard]] virtual std::span<std::byte> tensor(std::size_t slot, std::size_t bytes) = 0;
   // This rank is among them where its own device is waited for.
   [[nodiscard]] virtual std::vector<Rank> waiting_for() const = 0;
+  // Of its reduction, for the timeline: a literal. Null: not known here.
+  [[nodiscard]] virtual const char* algorithm() { return nullptr; }
 
   // It leaves in finish(): by a rank whose step has another round after this one, or has none. REQUIRES: not handed
   // over.

@@ -214,6 +214,8 @@ std::chrono::microseconds EngineImpl::nap(Visitor visitor, std::chrono::microsec
   return length;
 }
 
+Engine& EngineImpl::for_gradients() noexcept { return parts_.for_gradients != nullptr ? *parts_.for_gradients : *this; }
+
 std::unique_ptr<GradientReducer> EngineImpl::make_reducer(std::vector<GradientInfo> table, ReducerOptions options) {
   options.refused = refusal_of(table, options);
   if (!options.refused.empty()) table.clear();
@@ -222,6 +224,8 @@ std::unique_ptr<GradientReducer> EngineImpl::make_reducer(std::vector<GradientIn
   drop_orphans();
   RoundSettings settings;
   settings.options = std::move(options);
+  settings.overlap = parts_.config->overlap;
+  settings.algorithm = parts_.config->algorithm;
   settings.caps = caps_of(*parts_.config, settings.options.bucket_bytes, parts_.over_network && !on_device);
   {
     const std::scoped_lock lock(progress_lock_);
@@ -231,6 +235,7 @@ std::unique_ptr<GradientReducer> EngineImpl::make_reducer(std::vector<GradientIn
           "gradients can be reduced in place only if all ranks share one host's memory, or if each rank has its own "
           "host";
     }
+    if (settings.options.refused.empty()) settings.options.refused = refusal_of(settings.algorithm, allocator());
     settings.id = reducers_made_++;
   }
   auto rounds = std::make_unique<GradientRounds>(*this, std::move(table), std::move(settings));

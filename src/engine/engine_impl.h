@@ -52,6 +52,8 @@ class EngineImpl final : public Engine, public Driver, public RoundHost, private
   bool progress() override;
   bool progress_without_waiting() override;
   std::unique_ptr<GradientReducer> make_reducer(std::vector<GradientInfo> table, ReducerOptions options) override;
+  [[nodiscard]] Engine& for_gradients() noexcept override;
+  [[nodiscard]] telemetry::Recorder& step_recorder() noexcept override { return *parts_.recorder; }
   std::unique_ptr<StepLauncher> make_step_launcher() override;
   [[nodiscard]] bool has_kernels(int device) const noexcept override;
   void normalize_images(const ImageBatch& batch, Stream stream) override;
@@ -98,8 +100,7 @@ class EngineImpl final : public Engine, public Driver, public RoundHost, private
   std::shared_ptr<WorkState> enqueue(Submission submission);
   // Who moves things forward. A hook never waits. The coordinator leaves requests that are still coming in together.
   enum class Visitor { hook, poller, waiter, coordinator };
-  // The program's thread comes to wait in kolo, or goes back to code of its own.
-  void note_change_of_place();
+  void note_change_of_place();  // the program's thread comes to wait in kolo, or goes back to code of its own
   bool drive_with_warning(const std::function<bool()>& done, const std::function<Awaited()>& awaited);
   [[nodiscard]] Stall ask_about(const std::string& operation, std::vector<Rank> named, bool chain);
   [[nodiscard]] bool answered(const Stall& stall) const;
@@ -198,7 +199,6 @@ class EngineImpl final : public Engine, public Driver, public RoundHost, private
   std::deque<std::string> told_;            // errors of peers that the program has had; guarded by queue_lock_
   std::optional<std::string> own_failure_;  // of training code, nothing asked for since; guarded by queue_lock_
 
-  // What is pending, for those who do not hold a lock.
   std::atomic<int> queued_{0};
   std::atomic<int> active_{0};
   std::atomic<int> executing_{0};

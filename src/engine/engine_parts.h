@@ -10,8 +10,10 @@
 #include "engine/communicators.h"
 #include "engine/stall_inquiry.h"
 #include "kolo/config.h"
+#include "kolo/spi/engine.h"
 #include "kolo/types.h"
 #include "telemetry/counters.h"
+#include "telemetry/recorder.h"
 #include "transport/shared_memory.h"
 #include "transport/transport.h"
 
@@ -29,6 +31,8 @@ struct EngineParts {
   CommunicatorFactory communicators;                 // for one operation at a time
   CommunicatorFactory named;                         // for all that is requested by name; null: as the others
   telemetry::Counters* counters = nullptr;
+  Engine* for_gradients = nullptr;  // see Engine::for_gradients(); null: this engine
+  std::shared_ptr<telemetry::Recorder> recorder = std::make_shared<telemetry::Recorder>();  // is off until started
   // Collective: what this rank does on `device`. Throws UsageError where it cannot be had. Null: no world of devices.
   std::function<std::unique_ptr<device::Lane>(int device)> make_lane;
   StallInquiry* inquiry = nullptr;   // null: nobody can be asked

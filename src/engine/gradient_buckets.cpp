@@ -19,6 +19,7 @@ namespace kolo::engine {
 bool GradientRounds::may_scatter(const PlannedBucket& bucket) const {
   const std::size_t from = settings_.options.in_place_from;
   const auto is_large = [from](const PlannedTensor& tensor) { return tensor.bytes >= from; };
+  if (settings_.algorithm != Algorithm::automatic) return false;
   if (from == 0 || !host_.allocator().supports_segmented() || std::ranges::none_of(bucket.tensors, is_large))
     return false;
   std::uint64_t word = 0;

@@ -130,10 +130,13 @@ void GradientRounds::add(std::size_t index, Contribution contribution, std::byte
   if (!frozen_ || table_changed_) return;
   const auto [bucket, slot] = frozen_->places[index];
   Bucket& target = *frozen_->buckets[bucket];
-  const bool full =
-      place == nullptr ? target.pack(slot, contribution.data, contribution.ready) : target.place(slot, place);
+  bool full = false;
+  {
+    const telemetry::Span span(host_.step_recorder(), "pack", table_[index].bytes());
+    full = place == nullptr ? target.pack(slot, contribution.data, contribution.ready) : target.place(slot, place);
+  }
   // The last one waits for finish(): see the head of the header.
-  if (full && not_handed_over_ > 1) hand_over(bucket);
+  if (full && not_handed_over_ > 1 && settings_.overlap) hand_over(bucket);
   host_.progress_without_waiting();
 }
 
@@ -190,11 +193,7 @@ bool GradientRounds::advance() {
     if (hopeless()) return false;
     ready.swap(ready_);
   }
-  const Reduction reduction{settings_.options.op, settings_.options.prescale, settings_.options.postscale};
-  for (const auto& [bucket, as_void] : ready) {
-    frozen_->buckets[bucket]->launch(reduction, as_void);
-    launched_.push_back(bucket);
-  }
+  for (const auto& [bucket, as_void] : ready) launch(bucket, as_void);
   bool moved = !ready.empty();
   for (auto index = launched_.begin(); index != launched_.end();) {  // as it is when one of them throws
     auto& bucket = *frozen_->buckets[*index];
@@ -208,14 +207,6 @@ bool GradientRounds::advance() {
     index = launched_.erase(index);
   }
   return moved;
-}
-
-void GradientRounds::note_complete(std::size_t bucket) {
-  {
-    const std::scoped_lock lock(ready_lock_);
-    complete_.push_back(bucket);
-  }
-  in_flight_.fetch_sub(1);
 }
 
 void GradientRounds::progress() { host_.progress_without_waiting(); }
@@ -238,7 +229,7 @@ Awaited GradientRounds::awaited() const {
 }
 
 void GradientRounds::wait_for_buckets() {
-  host_.drive_round([this] { return in_flight_.load() == 0 || hopeless(); }, [this] { return awaited(); });
+  drive([this] { return in_flight_.load() == 0 || hopeless(); });
   const std::scoped_lock lock(ready_lock_);
   if (in_flight_.load() == 0) return;
   if (error_) std::rethrow_exception(error_);
@@ -258,7 +249,7 @@ void GradientRounds::pass_on(const OnReduced& reduced) {
     return !complete_.empty() || in_flight_.load() == 0 || hopeless();
   };
   for (;;) {
-    host_.drive_round(some, [this] { return awaited(); });
+    drive(some);
     const auto buckets = take_complete();
     if (buckets.empty() || hopeless()) return;
     for (const std::size_t number : buckets) {
@@ -361,6 +352,7 @@ void GradientRounds::negotiate(bool alike) {
   }
   auto entry = make_entry(settings);
   entry.beside = host_.open_beside(settings_.id);
+  const telemetry::Span span(host_.step_recorder(), "negotiation");
   auto work = host_.submit_round(std::move(entry), on_device(), [this](const Item& item) { freeze(item); });
   try {
     work.wait();  // MismatchError and PeerFailedError end here; everything is listed, or nothing

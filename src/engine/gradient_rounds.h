@@ -24,6 +24,7 @@
 #include "kolo/spi/communicator.h"
 #include "kolo/spi/gradient_reducer.h"
 #include "telemetry/counters.h"
+#include "telemetry/recorder.h"
 
 namespace kolo::engine {
 
@@ -33,6 +34,7 @@ class RoundHost {
   virtual ~RoundHost() = default;
   [[nodiscard]] virtual Rank rank() const noexcept = 0;
   [[nodiscard]] virtual telemetry::Counters& counters() noexcept = 0;
+  [[nodiscard]] virtual telemetry::Recorder& step_recorder() noexcept = 0;
   [[nodiscard]] virtual CommunicatorFactory& communicators() noexcept = 0;
   [[nodiscard]] virtual Communicator& allocator() noexcept = 0;  // whose allocate() is called in list order
   [[nodiscard]] virtual std::chrono::milliseconds timeout() const noexcept = 0;
@@ -70,6 +72,8 @@ struct RoundSettings {
   std::size_t id = 0;
   ReducerOptions options;
   PlanCaps caps;
+  bool overlap = true;  // see Config, as the next one
+  Algorithm algorithm = Algorithm::automatic;
 };
 
 class GradientRounds final : public GradientReducer {
@@ -165,7 +169,10 @@ class GradientRounds final : public GradientReducer {
   void open_buckets();
   void hand_over(std::size_t bucket);
   void close_round();
+  void launch(std::size_t bucket, bool as_void);
   void note_complete(std::size_t bucket);
+  [[nodiscard]] bool is_recorded(std::size_t bucket) const;
+  void drive(const std::function<bool()>& done);
   void wait_for_buckets();
   void pass_on(const OnReduced& reduced);
   [[nodiscard]] std::vector<std::size_t> take_complete();
@@ -210,7 +217,8 @@ class GradientRounds final : public GradientReducer {
   };
   std::vector<Ready> ready_;                                  // handed over, not launched; guarded by ready_lock_
   std::vector<std::size_t> complete_;                         // buckets, and not passed on yet; guarded by ready_lock_
-  std::vector<std::size_t> launched_;                         // progress lock
+  std::vector<std::size_t> launched_;                         // progress lock, as the next one
+  std::vector<std::int64_t> launched_at_;                     // by bucket; for the timeline
   bool as_void_ = false;                                      // how to launch what is handed over next
   std::exception_ptr error_;                                  // guarded by ready_lock_
   std::atomic<std::uint64_t> error_from_{~std::uint64_t{0}};  // the first round that cannot complete

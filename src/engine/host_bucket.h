@@ -27,6 +27,7 @@ class HostBucket final : public Bucket {
   bool place(std::size_t slot, std::byte* data) override;
   void clear_missing() override;
   void let_go_of_contributions() override {}  // those were copied, or are not used again before the round is over
+  [[nodiscard]] const char* algorithm() override { return reduction_.algorithm(); }
   void launch(const Reduction& reduction, bool as_void) override;
   bool advance() override { return reduction_.advance(); }
   [[nodiscard]] bool moved() noexcept override { return reduction_.moved(); }

@@ -24,17 +24,26 @@ AllreduceOptions HostReduction::options(const Reduction& reduction, FlagWords fl
   options.postscale = reduction.postscale;
   options.registered = parts_.memory.get();
   options.flags = flags;
+  options.algorithm = reduction.algorithm;
   return options;
 }
 
 void HostReduction::start(const Reduction& reduction, FlagWords flags) {
   parts_.counters->launches.add();
+  last_ = reduction;
   operation_ = parts_.communicator->start(options(reduction, flags));
 }
 
 void HostReduction::start_segmented(const Reduction& reduction, FlagWords flags, const SegmentedBuffer& scattering) {
   parts_.counters->launches.add();
   operation_ = parts_.communicator->start_segmented(options(reduction, flags), scattering);
+}
+
+// The choice depends on the size and on whether flags travel.
+const char* HostReduction::algorithm() {
+  if (algorithm_ != nullptr) return algorithm_;
+  std::uint64_t word = 0;
+  return algorithm_ = name_of(parts_.communicator->explain(options(last_, {{&word, 1}, 0})).algorithm).data();
 }
 
 bool HostReduction::advance() {

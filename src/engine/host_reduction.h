@@ -31,6 +31,8 @@ class HostReduction {
   void start_segmented(const Reduction& reduction, FlagWords flags, const SegmentedBuffer& scattering);
   // True once complete; false before start().
   bool advance();
+  // A literal. REQUIRES: started once.
+  [[nodiscard]] const char* algorithm();
   [[nodiscard]] bool moved() noexcept { return parts_.communicator->made_progress(); }
   [[nodiscard]] Rank rank() const noexcept { return parts_.communicator->rank(); }
   [[nodiscard]] telemetry::Counters& counters() noexcept { return *parts_.counters; }
@@ -43,6 +45,8 @@ class HostReduction {
   HostReductionParts parts_;
   std::unique_ptr<Operation> operation_;
   bool complete_ = false;
+  Reduction last_;
+  const char* algorithm_ = nullptr;  // of `last_`; null: not asked for yet
 };
 
 }  // namespace kolo::engine

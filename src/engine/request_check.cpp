@@ -95,4 +95,17 @@ std::string refusal_of(const std::vector<GradientInfo>& table, const ReducerOpti
   return {};
 }
 
+std::string refusal_of(Algorithm algorithm, const Communicator& communicator) {
+  if (algorithm == Algorithm::automatic) return {};
+  AllreduceOptions options;
+  options.count = 1;
+  options.algorithm = algorithm;
+  try {
+    static_cast<void>(communicator.explain(options));
+    return {};
+  } catch (const UsageError& error) {
+    return "KOLO_ALGORITHM=" + std::string(name_of(algorithm)) + ": " + error.what();
+  }
+}
+
 }  // namespace kolo::engine

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "kolo/spi/communicator.h"
 #include "kolo/spi/engine.h"
 #include "kolo/spi/gradient_reducer.h"
 
@@ -14,5 +15,7 @@ void check_name(const std::string& name);
 [[nodiscard]] std::string refusal_of(const Request& request, int size, Rank rank);
 // The same for a table of gradients.
 [[nodiscard]] std::string refusal_of(const std::vector<GradientInfo>& table, const ReducerOptions& options);
+// Of an algorithm that Config asks for, by the ranks of `communicator`.
+[[nodiscard]] std::string refusal_of(Algorithm algorithm, const Communicator& communicator);
 
 }  // namespace kolo::engine

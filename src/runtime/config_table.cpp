@@ -111,6 +111,22 @@ std::string print_enum(const Config& config) {
   return index < names.size() ? std::string(names[index]) : std::to_string(index);
 }
 
+constexpr std::array<std::string_view, 7> kAlgorithms{
+    "auto", "direct", "ring", "tree", "halving_doubling", "recursive_doubling", "hierarchical"};
+
+// The start of a file's name, or off.
+template <std::string Config::*field>
+bool parse_file(std::string_view text, Config& config) {
+  if (text.empty() || text.find('\0') != std::string_view::npos) return false;
+  config.*field = text == kSwitch[0] ? std::string_view() : text;
+  return true;
+}
+
+template <std::string Config::*field>
+std::string print_file(const Config& config) {
+  return (config.*field).empty() ? std::string(kSwitch[0]) : config.*field;
+}
+
 // The longest meanings.
 constexpr std::string_view kBucketMeaning =
     "Size at which a bucket is closed. Larger: fewer operations; smaller: an earlier start. auto: 8M for gradients in "
@@ -126,6 +142,9 @@ constexpr std::string_view kDeviceReductionMeaning =
     "or the network between hosts; auto: NCCL if all ranks have it, otherwise the CPUs. The same on all ranks.";
 constexpr std::string_view kTcpCongestionMeaning =
     "TCP congestion control between hosts. system: the kernel's default; auto: the default, but cubic instead of bbr.";
+constexpr std::string_view kSyncMeaning =
+    "For measurements. off: gradients are not reduced and weights are not compared, so each rank trains a model of its "
+    "own.";
 
 constexpr bool kAdvanced = true;
 
@@ -174,6 +193,19 @@ constexpr ConfigRow kRows[] = {
      false, kAdvanced},
     {"KOLO_SPIN_ITERATIONS", "0 to 1000000000", "How often a wait polls before it yields, and before it sleeps.",
      parse_int<&Config::spin_iterations, 0, 1'000'000'000>, print_int<&Config::spin_iterations>, false, kAdvanced},
+    {"KOLO_STEP_LOG", "off, or the start of a file's name",
+     "Each rank appends a line for each training step to `<value>.rank<R>.jsonl`: where the time went.",
+     parse_file<&Config::step_log>, print_file<&Config::step_log>, true},
+    {"KOLO_TIMELINE", "off, or the start of a file's name",
+     "Each rank writes a trace for Perfetto to `<value>.rank<R>.json`.", parse_file<&Config::timeline>,
+     print_file<&Config::timeline>, true},
+    {"KOLO_SYNC", "off, on", kSyncMeaning, parse_enum<&Config::sync, kSwitch>, print_enum<&Config::sync, kSwitch>, true,
+     kAdvanced},
+    {"KOLO_OVERLAP", "off, on", "For measurements. off: the reduction of gradients starts after backward.",
+     parse_enum<&Config::overlap, kSwitch>, print_enum<&Config::overlap, kSwitch>, true, kAdvanced},
+    {"KOLO_ALGORITHM", "auto, direct, ring, tree, halving_doubling, recursive_doubling, hierarchical",
+     "For measurements. The allreduce algorithm of gradients that are reduced on CPUs.",
+     parse_enum<&Config::algorithm, kAlgorithms>, print_enum<&Config::algorithm, kAlgorithms>, true, kAdvanced},
     {"KOLO_LOG_LEVEL", "debug, info, warn, error", "The lowest level of lines that reach the log sink.",
      parse_enum<&Config::log_level, kLogLevels>, print_enum<&Config::log_level, kLogLevels>},
 };

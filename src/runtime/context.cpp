@@ -66,6 +66,8 @@ std::unique_ptr<Context::Parts> runtime::make_process_parts(Config config,
   for (auto* wires : {&parts->user_wires, &parts->engine_wires}) {
     *wires = make_process_wires(*parts->bootstrap, mpi_comm, parts->counters, parts->config);
   }
+  const auto allgather = [&](const std::string& mine) { return parts->bootstrap->allgather(mine); };
+  if (!parts->config.step_log.empty() || !parts->config.timeline.empty()) parts->start_recording(allgather);
   parts->bootstrap->set_while_waiting({});  // it outlives the monitor
   return parts;
 }
@@ -125,42 +127,63 @@ void Context::Parts::start() {
       user_wires.calls->check_newest();
     });
   }
-  using runtime::Use;
-  communicator = runtime::make_communicator(user_wires, config, counters, Use::many_at_once);
+  communicator = runtime::make_communicator(user_wires, config, counters, runtime::Use::many_at_once);
   communicator->set_default_timeout(config.timeout);
   if (config.stall_warning.count() > 0) {
     communicator->warn_of_stalls(config.stall_warning,
                                  [this](const std::string& text) { logger.write(LogLevel::warn, text); });
   }
-  engine::EngineParts parts;
-  parts.placement = bootstrap->placement();
-  parts.config = &config;
-  parts.transport = engine_wires.transport.get();
-  parts.shared_memory = engine_wires.memory.get();
+  if (!config.sync && bootstrap->placement().size > 1) start_lone_engine();
+  engine::EngineParts parts = engine_parts(bootstrap->placement(), engine_wires, engine);
   parts.control_tag = runtime::take_tags(engine_wires, 1);
-  parts.over_network = engine_wires.way != runtime::Way::memory;
-  parts.transport_wakes = engine_wires.way != runtime::Way::mpi;
-  // Over MPI a program that brought its own may be calling it at the same time.
-  parts.heartbeat = engine_wires.transport != nullptr && parts.transport_wakes;
-  parts.named = [this] { return runtime::make_communicator(engine_wires, config, counters, Use::many_at_once); };
-  parts.communicators = [this] { return runtime::make_communicator(engine_wires, config, counters, Use::one_by_one); };
-  parts.counters = &counters;
   parts.calls = user_wires.calls.get();
-  parts.log = [this](LogLevel level, std::string_view line) { logger.write(level, line); };
-  parts.make_lane = [this](int device) {
-    runtime::LaneWorld world{&bootstrap->placement(), &config, engine.get(), &logger, &engine_wires};
-    world.between_hosts = [this] { return runtime::make_share_communicator(engine_wires, config, counters); };
-    world.check_peers = [this] { engine->check_others(); };
-    return runtime::make_lane(find_devices, device, world);
-  };
   parts.inquiry = watch.get();
+  parts.for_gradients = lone_engine.get();
   if (!bootstrap->of_threads()) parts.death_notice = std::min(kDeathNotice, config.timeout / 2);
   engine = engine::EngineImpl::make(std::move(parts));
   if (watch) watch->speak_for(engine);
 }
 
+// What the engine of `placement` over `wires` is made of; `made` will hold it. All three are borrowed.
+engine::EngineParts Context::Parts::engine_parts(const Placement& placement, runtime::Wires& wires,
+                                                 std::shared_ptr<engine::EngineImpl>& made) {
+  using runtime::Use;
+  engine::EngineParts parts;
+  parts.placement = placement;
+  parts.config = &config;
+  parts.transport = wires.transport.get();
+  parts.shared_memory = wires.memory.get();
+  parts.over_network = wires.way != runtime::Way::memory;
+  parts.transport_wakes = wires.way != runtime::Way::mpi;
+  // Over MPI a program that brought its own may be calling it at the same time.
+  parts.heartbeat = wires.transport != nullptr && parts.transport_wakes;
+  parts.named = [&] { return runtime::make_communicator(wires, config, counters, Use::many_at_once); };
+  parts.communicators = [&] { return runtime::make_communicator(wires, config, counters, Use::one_by_one); };
+  parts.counters = &counters;
+  parts.recorder = recorder;
+  parts.log = [this](LogLevel level, std::string_view line) { logger.write(level, line); };
+  parts.make_lane = [&](int device) {
+    runtime::LaneWorld world{&placement, &config, made.get(), &logger, &wires};
+    world.between_hosts = [&] { return runtime::make_share_communicator(wires, config, counters); };
+    world.check_peers = [&] { made->check_others(); };
+    return runtime::make_lane(find_devices, device, world);
+  };
+  return parts;
+}
+
+void Context::Parts::start_lone_engine() {
+  alone = bootstrap->placement();
+  alone.rank = alone.local_rank = alone.cross_rank = 0;
+  alone.size = alone.local_size = alone.cross_size = 1;
+  if (bootstrap->placement().rank == 0) {
+    logger.warn("sync=off: gradients are not reduced, each rank trains its own model. Only the times mean something");
+  }
+  lone_engine = engine::EngineImpl::make(engine_parts(alone, lone_wires, lone_engine));
+}
+
 Context::Context(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {
   parts_->start();
+  parts_->start_recording_alone();
   if (!parts_->bootstrap->of_threads()) parts_->group = cluster::note_open_group([this] { shutdown(); });
 }
 
@@ -172,7 +195,8 @@ Context::~Context() {
     return;
   }
   shutdown();
-  if (!parts_->engine->end_lease()) static_cast<void>(parts_.release());
+  const bool free = parts_->lone_engine == nullptr || parts_->lone_engine->end_lease();
+  if (!parts_->engine->end_lease() || !free) static_cast<void>(parts_.release());
 }
 
 const Placement& Context::placement() const noexcept { return parts_->bootstrap->placement(); }
@@ -190,8 +214,14 @@ Communicator& Context::communicator() {
 Engine& Context::engine() noexcept { return *parts_->engine; }
 Work Context::submit(Request request) { return parts_->engine->submit(std::move(request)); }
 void Context::barrier() { communicator().barrier(); }
-void Context::wait_for_devices() { parts_->engine->wait_for_devices(); }
-void Context::report_failure(const std::exception& error) noexcept { parts_->engine->fail_round(error); }
+void Context::wait_for_devices() {
+  parts_->engine->wait_for_devices();
+  if (parts_->lone_engine) parts_->lone_engine->wait_for_devices();
+}
+void Context::report_failure(const std::exception& error) noexcept {
+  if (parts_->lone_engine) parts_->lone_engine->fail_round(error);
+  parts_->engine->fail_round(error);
+}
 std::exception_ptr Context::failure() const noexcept {
   try {
     if (size() > 1) parts_->engine->check_others();
@@ -209,7 +239,9 @@ void Context::shutdown() {
   if (parts_->inherited()) return;
   parts_->shut_down = true;
   parts_->communicator->close();
+  if (parts_->lone_engine) parts_->lone_engine->stop();
   parts_->engine->stop();
+  parts_->recorder->stop();
   if (parts_->watch) parts_->watch->stop();
   if (parts_->bootstrap->of_threads() || std::exchange(parts_->ended, true)) return;
   cluster::note_closed_group(parts_->group);

@@ -29,6 +29,9 @@ constexpr Row kRows[] = {
     {"plan_hits", &Counters::plan_hits},
     {"plan_misses", &Counters::plan_misses},
     {"plans_voided", &Counters::plans_voided},
+    {"steps_recorded", &Counters::steps_recorded},
+    {"timeline_events", &Counters::timeline_events},
+    {"timeline_dropped", &Counters::timeline_dropped},
     {"wait_ns", &Counters::wait_ns},
 };
 static_assert(sizeof(Counters) == std::size(kRows) * sizeof(Counter), "every counter has a row here");

@@ -42,7 +42,10 @@ struct Counters {
   Counter plan_hits;    // rounds that ran on a frozen plan
   Counter plan_misses;  // rounds that were negotiated
   Counter plans_voided;
-  Counter wait_ns;  // time callers spent waiting in finish() and Work::wait()
+  Counter steps_recorded;    // lines of the step log
+  Counter timeline_events;   // given to the timeline
+  Counter timeline_dropped;  // of them, not written: the disk was too slow, or full
+  Counter wait_ns;           // time callers spent waiting in finish() and Work::wait()
 
   [[nodiscard]] CounterSnapshot snapshot() const;
 };

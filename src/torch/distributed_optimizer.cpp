@@ -22,8 +22,12 @@ torch::optim::Optimizer& checked(const std::shared_ptr<torch::optim::Optimizer>&
 }  // namespace
 
 DistributedOptimizer::DistributedOptimizer(Context& context, Wrapped&& wrapped, DistributedOptions options)
-    : DistributedOptimizer(context.engine(), std::move(wrapped.optimizer), wrapped.parameters, options) {
+    : DistributedOptimizer(context.engine().for_gradients(), std::move(wrapped.optimizer), wrapped.parameters,
+                           options) {
   warn_of_different_environments(context, name_);
+  StepRecorder& recorder = context.engine().step_recorder();
+  if (!recorder.is_on()) return;
+  for (const auto& [name, value] : execution_environment()) recorder.describe(name, value);
 }
 
 DistributedOptimizer::DistributedOptimizer(Engine& engine, std::shared_ptr<torch::optim::Optimizer> optimizer,
@@ -46,11 +50,15 @@ at::Tensor DistributedOptimizer::step(LossClosure closure) {
   at::Tensor loss;
   if (closure) {
     bool again = false;
+    std::optional<RecordedPart> update;
+    binding_->record_update(update);
     loss = optimizer_->step([&] {
+      update.reset();
       if (again) binding_->reopen();  // whether this evaluation computes gradients here or not
       again = true;
       at::Tensor value = closure();
       synchronize();  // unless the closure has, to clip
+      binding_->record_update(update);
       return value;
     });
   } else {
@@ -59,6 +67,7 @@ at::Tensor DistributedOptimizer::step(LossClosure closure) {
     } else {
       binding_->close_round(GradientBinding::Before::step);
     }
+    const auto part = binding_->record(StepPart::update);
     loss = optimizer_->step();
   }
   binding_->stepped(GradientBinding::Outcome::updated);

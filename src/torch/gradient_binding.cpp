@@ -27,6 +27,7 @@ bool is_alone(const at::Tensor& gradient) { return gradient.use_count() == 1 && 
 GradientBinding::GradientBinding(Engine& engine, std::shared_ptr<torch::optim::Optimizer> optimizer,
                                  const NamedTensors& parameters, const DistributedOptions& options)
     : engine_(engine),
+      recorder_(engine.step_recorder()),
       lifetime_(engine.lifetime()),
       optimizer_(std::move(optimizer)),
       fused_(dynamic_cast<FusedOptimizer*>(optimizer_.get())),
@@ -45,6 +46,11 @@ GradientBinding::GradientBinding(Engine& engine, std::shared_ptr<torch::optim::O
   reducer_ = engine_.make_reducer(table(), reducer);
   round_ = reducer_->round();
   give_launcher();
+}
+
+// In which the calling thread works. Only asked for while steps are recorded.
+Stream GradientBinding::stream_here() const {
+  return device_.has_value() && recorder_.is_on() ? to_stream(current_stream(*device_)) : Stream{};
 }
 
 // To an optimizer of kolo's own.
@@ -129,6 +135,7 @@ void GradientBinding::on_gradient(GradientSlot& slot) {
       engine_.is_stopped()) {  // step() says so; a later optimizer may be training the same parameters
     return;
   }
+  if (recorder_.is_on()) recorder_.gradient_computed(slot.recorded_pass, stream_here());
   if (!slot.parameter.grad().defined()) {  // a hook of the program's has taken it away
     return;
   }
@@ -308,7 +315,9 @@ void GradientBinding::update_early(std::size_t index) noexcept {
     GradientSlot& slot = *slots_[index];
     if (slot.held) return;  // a round that is sent again reads it again
     slot.published = publish(slot);
-    if (slot.published) fused_->update_early(slot.parameter);
+    if (!slot.published) return;
+    const auto part = record(StepPart::update);
+    fused_->update_early(slot.parameter);
   } catch (...) {
     update_error_ = std::current_exception();
   }
@@ -373,6 +382,16 @@ void GradientBinding::close_round(Before before) {
     return;
   }
   require_context();
+  const auto part = record(StepPart::synchronize);
+  try {
+    reduce(before);
+  } catch (...) {
+    recorder_.abandon_step();
+    throw;
+  }
+}
+
+void GradientBinding::reduce(Before before) {
   follow_failure();
   if (!spoiled_.empty()) {
     throw UsageError(spoiled_);

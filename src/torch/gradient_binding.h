@@ -32,6 +32,7 @@
 
 #include "kolo/spi/engine.h"
 #include "kolo/spi/gradient_reducer.h"
+#include "kolo/spi/step_recorder.h"
 #include "torch/gradient_slot.h"
 #include "torch/parameter_table.h"
 
@@ -54,6 +55,9 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   void refuse_unreduced_newcomers();           // REQUIRES: closed()
   void reopen() noexcept { closed_ = false; }  // another round is to come, also where no hook fires for it
   [[nodiscard]] std::uint64_t rounds() const noexcept { return reducer_ != nullptr ? reducer_->round() : 0; }
+  // Marks a part of the step for the step log, as long as the result lives.
+  [[nodiscard]] RecordedPart record(StepPart part) { return {recorder_, part, stream_here()}; }
+  void record_update(std::optional<RecordedPart>& part) { part.emplace(recorder_, StepPart::update, stream_here()); }
   enum class Outcome { updated, left_out };
   void stepped(Outcome outcome);  // the optimizer has used the gradients, or is not to
 
@@ -66,6 +70,8 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
  private:
   using Slots = std::vector<std::shared_ptr<GradientSlot>>;
 
+  [[nodiscard]] Stream stream_here() const;
+  void reduce(Before before);
   void give_launcher();
   void take_launcher_back() noexcept;
   void renew_launcher();
@@ -117,6 +123,7 @@ class GradientBinding : public std::enable_shared_from_this<GradientBinding> {
   void require_context() const;
 
   Engine& engine_;
+  StepRecorder& recorder_;
   const EngineLifetime lifetime_;
   std::shared_ptr<torch::optim::Optimizer> optimizer_;
   FusedOptimizer* const fused_;  // the same, where it is one of kolo's

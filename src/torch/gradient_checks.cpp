@@ -83,6 +83,7 @@ void GradientBinding::refuse_gradients_of_this_rank() {
 void GradientBinding::stepped(Outcome outcome) {
   closed_ = false;
   if (lifetime_.is_over()) return;
+  recorder_.end_step(stream_here());
   if (outcome == Outcome::updated && options_.compare_weights && engine_.size() > 1) {
     reducer_->set_step_fingerprint(learning_rate_fingerprint(*optimizer_));
   }

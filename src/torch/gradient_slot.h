@@ -27,16 +27,17 @@ class GradientSlot {
 
   const at::Tensor parameter;
   GradientInfo info;
-  std::size_t index = 0;         // in the reducer's table, or kDeparted
-  GradientHook* hook = nullptr;  // ours, owned by the tensor
-  int passes = 0;                // hook calls in this round, those under no_sync not counted
-  bool contributed = false;      // in this round
-  bool copied = false;           // and as a copy of param.grad()
-  at::Tensor kept;               // what was contributed: the engine may read it until the round has ended
-  bool in_place = false;         // and write to it
-  bool held = false;             // param.grad() is the program's too, and the result is copied into it
-  bool published = false;        // before the end of this round
-  bool offered = false;          // its gradients are to be made in memory that its reducer gives
+  std::size_t index = 0;            // in the reducer's table, or kDeparted
+  GradientHook* hook = nullptr;     // ours, owned by the tensor
+  std::uint64_t recorded_pass = 0;  // see StepRecorder::gradient_computed()
+  int passes = 0;                   // hook calls in this round, those under no_sync not counted
+  bool contributed = false;         // in this round
+  bool copied = false;              // and as a copy of param.grad()
+  at::Tensor kept;                  // what was contributed: the engine may read it until the round has ended
+  bool in_place = false;            // and write to it
+  bool held = false;                // param.grad() is the program's too, and the result is copied into it
+  bool published = false;           // before the end of this round
+  bool offered = false;             // its gradients are to be made in memory that its reducer gives
 
   // Makes param.grad() the reduced gradient in `memory`. If `held`, copies the result into it. Else
   // param.grad() becomes the contribution, if `memory` is its memory, or a view of `memory`: last

@@ -146,6 +146,8 @@ class FakeEngine final : public Engine {
     last = reducer.get();
     return reducer;
   }
+  Engine& for_gradients() noexcept override { return *this; }
+  StepRecorder& step_recorder() noexcept override { return recorder; }
   std::unique_ptr<StepLauncher> make_step_launcher() override { return nullptr; }
   bool has_kernels(int /*device*/) const noexcept override { return false; }
   void normalize_images(const ImageBatch& /*batch*/, Stream /*stream*/) override {}
@@ -155,6 +157,18 @@ class FakeEngine final : public Engine {
     last->fail();
   }
 
+  // Is off: no part of the binding may depend on it.
+  struct NoRecorder final : StepRecorder {
+    bool is_on() const noexcept override { return false; }
+    void gradient_computed(std::uint64_t& /*pass*/, Stream /*stream*/) noexcept override {}
+    void begin(StepPart /*part*/, Stream /*stream*/) noexcept override {}
+    void end(StepPart /*part*/, Stream /*stream*/) noexcept override {}
+    void end_step(Stream /*stream*/) noexcept override {}
+    void abandon_step() noexcept override {}
+    void describe(const std::string& /*name*/, const std::string& /*value*/) noexcept override {}
+  };
+
+  NoRecorder recorder;
   std::shared_ptr<FakeLog> log = std::make_shared<FakeLog>();
   FakeReducer* last = nullptr;
   bool stopped = false;

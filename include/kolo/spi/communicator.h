@@ -54,18 +54,6 @@ struct FlagWords {
 };
 inline constexpr std::size_t kMaxFlagWords = 64;
 
-// The algorithm of an allreduce; docs/algorithms.md describes each.
-enum class Algorithm : std::uint8_t {
-  automatic,
-  direct,
-  ring,
-  tree,
-  halving_doubling,
-  recursive_doubling,
-  hierarchical,
-  mpi
-};
-
 // Counts are elements. All ranks pass equal options, except pointers. One Communicator handles either CPU memory or
 // memory of one device.
 //

@@ -13,6 +13,7 @@
 #include "kolo/detail/export.h"
 #include "kolo/spi/gradient_reducer.h"
 #include "kolo/spi/optimizer_step.h"
+#include "kolo/spi/step_recorder.h"
 #include "kolo/types.h"
 #include "kolo/work.h"
 
@@ -53,6 +54,10 @@ class Engine {
   // Collective. If tables differ, every rank throws MismatchError with the first difference. If a
   // rank cannot reduce its table, every rank throws UsageError with that rank's reason.
   virtual std::unique_ptr<GradientReducer> make_reducer(std::vector<GradientInfo> table, ReducerOptions options) = 0;
+  // The engine whose reducers an optimizer uses: this one. With Config::sync false: an engine of this rank alone.
+  [[nodiscard]] virtual Engine& for_gradients() noexcept = 0;
+  // Of this rank's training steps.
+  [[nodiscard]] virtual StepRecorder& step_recorder() noexcept = 0;
   // Optimizer steps on the device of this rank's gradients. Null if no reducer has used a device yet.
   virtual std::unique_ptr<StepLauncher> make_step_launcher() = 0;
   // True once a reducer uses that device, in a build with device code: kolo's kernels can then be launched. Takes no

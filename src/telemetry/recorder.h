@@ -1,0 +1,106 @@
+#pragma once
+// The one place that takes the times of training steps. It feeds the step log and the timeline; without either, a mark
+// costs one look at an atomic.
+//
+//   recorder.start_step_log(std::make_unique<StepLog>(path, head, warn));
+//   recorder.reduction_began(bytes); ... recorder.reduction_ended();   // by the engine, around each bucket
+//
+// Thread-safe.
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "kolo/spi/step_recorder.h"
+#include "telemetry/counters.h"
+#include "telemetry/step_account.h"
+#include "telemetry/step_log.h"
+#include "telemetry/timeline.h"
+
+namespace kolo::telemetry {
+
+class Recorder final : public StepRecorder {
+ public:
+  // Nanoseconds that never decrease.
+  using Clock = std::function<std::int64_t()>;
+
+  Recorder() = default;
+  // `counters` is borrowed; `clock` is for tests.
+  explicit Recorder(Counters& counters, Clock clock = now_ns) : counters_(&counters), clock_(std::move(clock)) {}
+
+  // steady_clock, which all processes of a host share.
+  [[nodiscard]] static std::int64_t now_ns() noexcept;
+
+  void start_step_log(std::unique_ptr<StepLog> log);
+  // REQUIRES: no timeline is running.
+  void start_timeline(std::unique_ptr<Timeline> timeline);
+  void stop_timeline() noexcept;
+  // Completes both. Later marks have no effect.
+  void stop() noexcept;
+  [[nodiscard]] bool has_timeline() const noexcept { return timeline_on_.load(std::memory_order_acquire); }
+
+  [[nodiscard]] bool is_on() const noexcept override { return on_.load(std::memory_order_acquire); }
+  void gradient_computed(std::uint64_t& pass, Stream stream) noexcept override;
+  void begin(StepPart part, Stream stream) noexcept override;
+  void end(StepPart part, Stream stream) noexcept override;
+  void end_step(Stream stream) noexcept override;
+  void abandon_step() noexcept override;
+  void describe(const std::string& name, const std::string& value) noexcept override;
+
+  // The training thread waits for reductions of gradients, from wait_began() to wait_ended().
+  void wait_began() noexcept;
+  void wait_ended() noexcept;
+  // A reduction of gradients is in flight on this rank.
+  void reduction_began(std::uint64_t bytes) noexcept;
+  void reduction_ended() noexcept;
+  // For the timeline. REQUIRES: the names in `event` are literals.
+  void add(const TimelineEvent& event) noexcept;
+  [[nodiscard]] std::int64_t now() const { return clock_(); }
+
+ private:
+  template <class Mark>
+  void mark(Mark&& mark) noexcept;
+  void start_account();
+  void follow(Phase phase, std::int64_t begin, std::int64_t end);
+  void queue(const TimelineEvent& event);
+
+  Counters* counters_ = nullptr;
+  Clock clock_ = now_ns;
+  std::atomic<bool> on_{false};
+  std::atomic<bool> timeline_on_{false};
+  std::mutex mutex_;  // guards everything from here on
+  StepAccount account_;
+  std::uint64_t steps_ = 0;
+  std::unique_ptr<StepLog> log_;
+  std::unique_ptr<Timeline> timeline_;
+  TimelineEvent phase_;  // not queued yet: the next stretch may belong to it
+};
+
+// The training thread waits for reductions, from constructor to destructor.
+class RecordedWait {
+ public:
+  explicit RecordedWait(Recorder& recorder) noexcept : recorder_(recorder) { recorder_.wait_began(); }
+  ~RecordedWait() { recorder_.wait_ended(); }
+  RecordedWait(const RecordedWait&) = delete;
+  RecordedWait& operator=(const RecordedWait&) = delete;
+
+ private:
+  Recorder& recorder_;
+};
+
+// A span of the timeline, from constructor to destructor.
+class Span {
+ public:
+  Span(Recorder& recorder, const char* name, std::uint64_t bytes = 0) noexcept;
+  ~Span();
+  Span(const Span&) = delete;
+  Span& operator=(const Span&) = delete;
+
+ private:
+  Recorder* recorder_;  // null: no timeline
+  TimelineEvent event_;
+};
+
+}  // namespace kolo::telemetry

@@ -1,0 +1,41 @@
+#include "telemetry/run_file.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+namespace kolo::telemetry {
+
+std::string head_of(std::string_view kind, const RunFacts& facts) {
+  nlohmann::json head{{"kind", kind},
+                      {"rank", facts.rank},
+                      {"size", facts.size},
+                      {"host", facts.host},
+                      {"process", ::getpid()},
+                      {"clock_offset_us", 1e-3 * static_cast<double>(facts.clock_offset_ns)},
+                      {"clock_error_us", 1e-3 * static_cast<double>(facts.clock_error_ns)}};
+  for (const auto& [name, value] : facts.facts) head["facts"][name] = value;
+  return head.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string microseconds_text(std::int64_t ns) {
+  char text[32];
+  const auto size = std::snprintf(text, sizeof text, "%s%lld.%03lld", ns < 0 ? "-" : "",
+                                  static_cast<long long>(ns < 0 ? -(ns / 1000) : ns / 1000),
+                                  static_cast<long long>((ns < 0 ? -ns : ns) % 1000));
+  return {text, static_cast<std::size_t>(size)};
+}
+
+int write_all(int file, std::string_view text) noexcept {
+  while (!text.empty()) {
+    const ssize_t written = ::write(file, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return 0;
+}
+
+}  // namespace kolo::telemetry

@@ -1,0 +1,27 @@
+#pragma once
+// What the files of telemetry have in common.
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace kolo::telemetry {
+
+// What the head of a file says of the rank that writes it.
+struct RunFacts {
+  int rank = 0;
+  int size = 1;
+  std::string host;
+  std::int64_t clock_offset_ns = 0;          // this rank's clock minus rank 0's
+  std::int64_t clock_error_ns = 0;           // the offset is right within this
+  std::map<std::string, std::string> facts;  // versions, settings
+};
+
+// The head as one line of JSON. `kind`: of the file.
+[[nodiscard]] std::string head_of(std::string_view kind, const RunFacts& facts);
+// "1234.567"
+[[nodiscard]] std::string microseconds_text(std::int64_t ns);
+// Returns 0, or the errno of the write that failed.
+[[nodiscard]] int write_all(int file, std::string_view text) noexcept;
+
+}  // namespace kolo::telemetry

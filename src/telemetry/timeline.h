@@ -1,0 +1,66 @@
+#pragma once
+// The timeline of one rank: a trace in Chrome's format, an event a line, which Perfetto and `kolo trace merge` read.
+// A thread of its own writes it, so an event costs the caller a clock and a place in a queue.
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "telemetry/counters.h"
+#include "telemetry/run_file.h"
+
+namespace kolo::telemetry {
+
+// Where an event is drawn. thread: that of the calling thread. Reductions of different buckets overlap: each bucket has
+// a track, kFirstBucketTrack + its number.
+inline constexpr std::uint32_t kThreadTrack = 0;
+inline constexpr std::uint32_t kPhaseTrack = 1;
+inline constexpr std::uint32_t kFirstBucketTrack = 1000;
+
+struct TimelineEvent {
+  const char* name = "";            // a literal, as the next one
+  const char* algorithm = nullptr;  // of a reduction
+  std::int64_t begin_ns = 0;
+  std::int64_t end_ns = 0;
+  std::uint64_t bytes = 0;  // 0: not said
+  std::uint64_t round = 0;
+  std::uint32_t track = kThreadTrack;
+};
+
+// Thread-safe.
+class Timeline {
+ public:
+  using Warn = std::function<void(const std::string&)>;
+  // Replaces `path`. Throws UsageError if the file cannot be created. `warn` gets one line if a write fails: events are
+  // then dropped, and training goes on. `counters` is borrowed.
+  Timeline(const std::string& path, const RunFacts& facts, Counters& counters, Warn warn);
+  ~Timeline();  // writes what is queued and completes the file
+  Timeline(const Timeline&) = delete;
+  Timeline& operator=(const Timeline&) = delete;
+
+  void add(TimelineEvent event) noexcept;
+
+ private:
+  void run();
+  void write(const std::vector<TimelineEvent>& events);
+  void put(const std::string& text) noexcept;
+
+  std::string path_;
+  int rank_;
+  Counters& counters_;
+  Warn warn_;
+  base::UniqueFd file_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::vector<TimelineEvent> queue_;  // guarded by mutex_, as the next one
+  bool stopping_ = false;
+  int error_ = 0;                      // of a write; then nothing more is written. Of the writer, as the next one
+  std::vector<std::uint32_t> tracks_;  // that have a name in the file
+  std::thread writer_;
+};
+
+}  // namespace kolo::telemetry
