@@ -62,6 +62,7 @@ int main(int argc, char** argv) {
   kolo::tools::add_engine_command(kolo::tools::add_perf_command(app));
   kolo::tools::add_data_command(app);
   kolo::tools::add_run_command(app, status);
+  kolo::tools::add_scaling_command(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -178,7 +178,10 @@ void Context::Parts::start_lone_engine() {
   if (bootstrap->placement().rank == 0) {
     logger.warn("sync=off: gradients are not reduced, each rank trains its own model. Only the times mean something");
   }
-  lone_engine = engine::EngineImpl::make(engine_parts(alone, lone_wires, lone_engine));
+  lone_wires.calls = std::make_shared<base::CallLimit>();  // limits nothing: no call is made on these wires
+  engine::EngineParts parts = engine_parts(alone, lone_wires, lone_engine);
+  parts.calls = lone_wires.calls.get();
+  lone_engine = engine::EngineImpl::make(std::move(parts));
 }
 
 Context::Context(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {

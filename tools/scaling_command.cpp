@@ -1,0 +1,118 @@
+// `kolo scaling`: how well a program scales, and where the time goes.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "commands.h"
+#include "kolo/error.h"
+#include "run_options.h"
+#include "scaling_job.h"
+#include "scaling_plan.h"
+#include "scaling_results.h"
+#include "scaling_run.h"
+
+namespace kolo::tools {
+namespace {
+
+constexpr const char* kFooter = R"(Examples:
+  kolo scaling --ranks 1,2,4 --items-per-step 32 -- ./train --batch 32
+  kolo scaling --hosts 2,4 --rate 1gbit,10gbit --ablate bucket,overlap -- ./train
+  kolo scaling --compare before/ after/
+
+The program trains with a kolo::DistributedOptimizer; it needs no other change. Each row of the table is a
+number of ranks; `sync off` rows run the same ranks without reducing gradients. A job is ended when every
+rank has recorded --steps steps. docs/scaling.md explains the columns.)";
+
+struct Arguments {
+  ScalingOptions options;
+  std::string ranks;
+  std::string hosts;
+  std::string rates;
+  std::string ablate;
+  std::string timeout = "300s";
+  bool dry_run = false;
+  std::vector<std::string> compare;
+};
+
+void add_options(CLI::App& app, Arguments& a) {
+  app.add_option("--ranks", a.ranks, "Numbers of ranks on this host")->type_name("1,2,4");
+  app.add_option("--hosts", a.hosts, "Numbers of emulated hosts, a rank on each; needs root")->type_name("2,4");
+  app.add_option("--rate", a.rates, "Bandwidths of their links; default: not shaped")->type_name("1gbit,10gbit");
+  app.add_option("--ablate", a.ablate, "Further rows that change one thing")->type_name("bucket,overlap,algorithm");
+  app.add_option("--repeat", a.options.repeat, "Runs of each row, interleaved")->capture_default_str()->type_name("N");
+  app.add_option("--steps", a.options.steps, "Steps of a run")->capture_default_str()->type_name("N");
+  app.add_option("--warmup", a.options.warmup, "Steps of them that do not count")->capture_default_str()->type_name("N");
+  app.add_option("--items-per-step", a.options.items_per_step, "Samples that one rank processes in a step")
+      ->type_name("N");
+  app.add_option("--global-batch", a.options.global_batch,
+                 "Strong scaling: samples of all ranks in a step; each rank gets an equal part by --batch-flag")
+      ->type_name("N");
+  app.add_option("--batch-flag", a.options.batch_flag, "Option of the program for the samples of one rank")
+      ->capture_default_str()
+      ->type_name("NAME");
+  app.add_option("--launcher", a.options.launcher,
+                 "Words that start the ranks of a job; the number of ranks and the program follow")
+      ->default_str("kolo run -n")
+      ->type_name("WORDS");
+  app.add_option("--timeout", a.timeout, "Longest time to the first step, and between steps")
+      ->capture_default_str()
+      ->type_name("TIME");
+  app.add_option("--out", a.options.out, "Folder of results; an interrupted command continues in it")
+      ->default_val("scaling")
+      ->type_name("FOLDER");
+  app.add_flag("--dry-run", a.dry_run, "Print the rows and the time they take, from a run of ten steps");
+  app.add_option("--compare", a.compare, "Compare the results of two folders; runs nothing")
+      ->expected(2)
+      ->type_name("BEFORE AFTER");
+  constexpr int kMoreThanThereAre = 1 << 28;  // the words are taken as they are: see `kolo run`
+  app.add_option("PROGRAM", a.options.command, "After `--`: the program and its arguments")
+      ->type_name("")
+      ->option_text("...")
+      ->take_all()
+      ->expected(kMoreThanThereAre, -1)
+      ->allow_extra_args(false);
+}
+
+int measure(Arguments& a) {
+  ScalingOptions& options = a.options;
+  if (!a.ranks.empty()) options.ranks = parse_counts(a.ranks, "--ranks");
+  if (!a.hosts.empty()) options.hosts = parse_counts(a.hosts, "--hosts");
+  if (options.ranks.empty() && options.hosts.empty()) {
+    throw UsageError("kolo scaling: say how many ranks: --ranks 1,2,4 or --hosts 2,4");
+  }
+  options.rates = parse_words(a.rates);
+  options.ablate = parse_words(a.ablate);
+  options.timeout = parse_duration(a.timeout);
+  const std::vector<Row> rows = make_rows(options);
+  if (a.dry_run) {
+    std::printf("%s", describe_rows(options, rows).c_str());
+    return 0;
+  }
+  try {
+    static_cast<void>(run_rows(options, rows));
+  } catch (const Interrupted& interrupted) {
+    std::fprintf(stderr, "kolo scaling: interrupted. Complete runs are in %s; the same command continues\n",
+                 options.out.c_str());
+    return 128 + interrupted.signal;
+  }
+  std::printf("%s", table_of(read_results(options.out)).c_str());
+  return 0;
+}
+
+}  // namespace
+
+void add_scaling_command(CLI::App& app, int& status) {
+  CLI::App* scaling = app.add_subcommand("scaling", "Measure how a program scales, and where the time of a step goes");
+  auto arguments = std::make_shared<Arguments>();  // shared with the callback, which outlives this call
+  add_options(*scaling, *arguments);
+  scaling->footer(kFooter);
+  scaling->callback([arguments, &status] {
+    if (!arguments->compare.empty()) {
+      std::printf("%s", compare(read_results(arguments->compare[0]), read_results(arguments->compare[1])).c_str());
+      return;
+    }
+    status = measure(*arguments);
+  });
+}
+
+}  // namespace kolo::tools

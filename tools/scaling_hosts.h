@@ -1,0 +1,31 @@
+#pragma once
+// Emulated hosts for the rows that need them (script/cluster, which needs root): a set for each number of hosts, as long
+// as this object lives.
+#include <map>
+#include <string>
+#include <vector>
+
+namespace kolo::tools {
+
+class EmulatedHosts {
+ public:
+  // Throws UsageError if this machine cannot create hosts.
+  explicit EmulatedHosts(const std::vector<int>& counts);
+  ~EmulatedHosts();
+  EmulatedHosts(const EmulatedHosts&) = delete;
+  EmulatedHosts& operator=(const EmulatedHosts&) = delete;
+
+  // Sets the bandwidth of the links ("1gbit"; empty: not shaped).
+  void set_rate(int hosts, const std::string& rate);
+  // The words that start what follows on the hub of that set.
+  [[nodiscard]] std::vector<std::string> launcher(int hosts) const;
+
+ private:
+  [[nodiscard]] std::string name_of(int hosts) const;
+  void call(int hosts, const std::vector<std::string>& words) const;
+
+  std::string script_;
+  std::map<int, std::string> rates_;  // of the sets that are up
+};
+
+}  // namespace kolo::tools

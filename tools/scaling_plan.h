@@ -1,0 +1,48 @@
+#pragma once
+// What `kolo scaling` was asked for, and the rows that follow from it: one row is one way to start the program.
+#include <chrono>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace kolo::tools {
+
+struct ScalingOptions {
+  std::vector<int> ranks;           // on this host
+  std::vector<int> hosts;           // emulated hosts, with a rank on each
+  std::vector<std::string> rates;   // of their links; empty: not shaped
+  std::vector<std::string> ablate;  // bucket, overlap, algorithm
+  int repeat = 3;
+  int steps = 100;
+  int warmup = 10;
+  double items_per_step = 0;  // of one rank; 0: not known
+  int global_batch = 0;       // 0: weak scaling
+  std::string batch_flag = "--batch";
+  std::string out;
+  std::string launcher;  // its words, before the number of ranks; empty: kolo run -n
+  std::chrono::milliseconds timeout{300'000};
+  std::vector<std::string> command;
+};
+
+struct Row {
+  std::string key;   // of its folders and in results.json: "ranks2", "hosts4-1gbit-bucket-4M"
+  std::string name;  // for people: "2 ranks", "4 hosts, 1gbit"
+  std::string variant;  // what differs from the defaults of kolo: "", "sync off", "bucket 4M", "algorithm tree"
+  int ranks = 1;
+  int hosts = 0;  // emulated; 0: this host
+  std::string rate;
+  std::map<std::string, std::string> environment;
+  std::vector<std::string> command;
+};
+
+inline constexpr const char* kSyncOff = "sync off";
+
+// In the order of the table: for each count kolo, the same ranks with KOLO_SYNC=off, and the ablations. A row with one
+// rank is the first, because efficiency refers to it. Throws UsageError.
+[[nodiscard]] std::vector<Row> make_rows(const ScalingOptions& options);
+
+// "1,2,4"; `what` names the option in errors. Throws UsageError.
+[[nodiscard]] std::vector<int> parse_counts(const std::string& text, const std::string& what);
+[[nodiscard]] std::vector<std::string> parse_words(const std::string& text);
+
+}  // namespace kolo::tools

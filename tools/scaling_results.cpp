@@ -1,0 +1,298 @@
+#include "scaling_results.h"
+
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include "kolo/error.h"
+
+namespace kolo::tools {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr int kFormat = 1;  // of results.json
+
+struct Part {
+  const char* name;
+  double StepSample::*ms;
+};
+constexpr std::array<Part, 7> kParts{{{"before_first_gradient_ms", &StepSample::before_first_gradient_ms},
+                                      {"backward_ms", &StepSample::backward_ms},
+                                      {"exposed_ms", &StepSample::exposed_ms},
+                                      {"optimizer_ms", &StepSample::optimizer_ms},
+                                      {"other_ms", &StepSample::other_ms},
+                                      {"communication_ms", &StepSample::communication_ms},
+                                      {"slowest_wait_ms", &StepSample::slowest_wait_ms}}};
+
+std::vector<StepSample> steps_of(const RowRuns& row) {
+  std::vector<StepSample> steps;
+  for (const RunLog& run : row.runs) steps.insert(steps.end(), run.steps.begin(), run.steps.end());
+  return steps;
+}
+
+std::vector<double> step_times(const std::vector<StepSample>& steps) {
+  std::vector<double> times;
+  for (const StepSample& step : steps) times.push_back(step.step_ms);
+  return times;
+}
+
+std::vector<Block> all_blocks(const RowRuns& row) {
+  std::vector<Block> blocks;
+  for (const RunLog& run : row.runs) {
+    for (Block& block : blocks_of(step_times(run.steps))) blocks.push_back(std::move(block));
+  }
+  return blocks;
+}
+
+ordered_json json_of(const Interval& interval) {
+  ordered_json high = std::isfinite(interval.high) ? ordered_json(interval.high) : ordered_json();
+  return {{"value", interval.value}, {"low", interval.low}, {"high", std::move(high)}};
+}
+
+// Steps between the quartiles of their times: the parts of these add up to about the median.
+std::vector<StepSample> ordinary_steps(const std::vector<StepSample>& steps) {
+  const std::vector<double> times = step_times(steps);
+  const double low = quantile(times, 0.25);
+  const double high = quantile(times, 0.75);
+  std::vector<StepSample> ordinary;
+  std::ranges::copy_if(steps, std::back_inserter(ordinary),
+                       [&](const StepSample& step) { return step.step_ms >= low && step.step_ms <= high; });
+  return ordinary;
+}
+
+// The rank that most often is the last, and in which share of the steps. REQUIRES: steps.
+std::pair<int, double> slowest_rank(const std::vector<StepSample>& steps) {
+  std::map<int, int> counts;
+  for (const StepSample& step : steps) ++counts[step.slowest_rank];
+  const auto most = std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second; });
+  return {most->first, static_cast<double>(most->second) / static_cast<double>(steps.size())};
+}
+
+const RowRuns* find(const std::vector<RowRuns>& rows, const std::string& variant, int ranks, const RowRuns& like) {
+  const auto found = std::ranges::find_if(rows, [&](const RowRuns& each) {
+    return each.row.variant == variant && each.row.ranks == ranks && !each.runs.empty() &&
+           (ranks == 1 || (each.row.hosts == like.row.hosts && each.row.rate == like.row.rate));
+  });
+  return found == rows.end() ? nullptr : &*found;
+}
+
+// Items of all ranks for each second; 0: not known.
+double items_per_s(const ScalingOptions& options, const Row& row, double step_ms) {
+  const double items = options.global_batch != 0 ? options.global_batch : options.items_per_step * row.ranks;
+  return items / step_ms * 1000;
+}
+
+std::vector<std::string> warnings_of(const RowRuns& row) {
+  std::vector<std::string> warnings;
+  const RunLog& run = row.runs.front();
+  if (run.local_ranks > run.local_cores && run.local_cores > 0) {
+    warnings.push_back(std::to_string(run.local_ranks) + " ranks share " + std::to_string(run.local_cores) +
+                       " cores of a host: their step times say nothing about more hosts");
+  }
+  return warnings;
+}
+
+ordered_json row_of(const ScalingOptions& options, const std::vector<RowRuns>& rows, const RowRuns& row) {
+  const std::vector<StepSample> steps = steps_of(row);
+  const std::vector<Block> blocks = all_blocks(row);
+  const Interval step = median_interval(blocks);
+  ordered_json json{{"key", row.row.key},
+                    {"name", row.row.name},
+                    {"variant", row.row.variant},
+                    {"ranks", row.row.ranks},
+                    {"hosts", row.row.hosts},
+                    {"rate", row.row.rate},
+                    {"command", row.row.command},
+                    {"environment", row.row.environment},
+                    {"facts", row.runs.front().facts},
+                    {"steps", steps.size()},
+                    {"step_ms", json_of(step)},
+                    {"step_ms_p95", quantile(step_times(steps), 0.95)}};
+  const std::vector<StepSample> ordinary = ordinary_steps(steps);
+  for (const Part& part : kParts) {
+    double sum = 0;
+    for (const StepSample& each : ordinary) sum += each.*part.ms;
+    json["parts"][part.name] = sum / static_cast<double>(ordinary.size());
+  }
+  const auto [rank, share] = slowest_rank(steps);
+  if (rank >= 0) json["slowest_rank"] = {{"rank", rank}, {"share_of_steps", share}};
+  json["reduced_bytes"] = steps.back().reduced_bytes;
+  if (const double items = items_per_s(options, row.row, step.value); items > 0) json["items_per_s"] = items;
+  const RowRuns* const one = find(rows, "", 1, row);
+  if (one != nullptr && row.row.variant != kSyncOff) {
+    Interval efficiency = ratio_interval(all_blocks(*one), blocks);
+    const double fewer_items = options.global_batch != 0 ? row.row.ranks : 1;  // strong scaling: of a rank's step
+    json["efficiency_to_one_rank"] = json_of(
+        {efficiency.value / fewer_items, efficiency.low / fewer_items, efficiency.high / fewer_items});
+  }
+  const RowRuns* const alone = row.row.ranks == 1 ? nullptr : find(rows, kSyncOff, row.row.ranks, row);
+  if (alone != nullptr && row.row.variant != kSyncOff) {
+    json["efficiency_to_sync_off"] = json_of(ratio_interval(all_blocks(*alone), blocks));
+  }
+  json["warnings"] = warnings_of(row);
+  for (const RunLog& run : row.runs) json["runs"].push_back(step_times(run.steps));
+  return json;
+}
+
+std::string printed(const char* format, double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+// "0.95 [0.93, 0.97]"; without an upper end chance is unknown.
+std::string interval_text(const ordered_json& interval, const char* format) {
+  std::string text = printed(format, interval.at("value"));
+  if (interval.at("high").is_null()) return text + " [?]";
+  return text + " [" + printed(format, interval.at("low")) + ", " + printed(format, interval.at("high")) + "]";
+}
+
+std::string padded(const std::string& text, int width) {
+  const auto size = static_cast<int>(text.size());
+  if (width < 0) return text + std::string(static_cast<std::size_t>(std::max(-width - size, 1)), ' ');
+  return std::string(static_cast<std::size_t>(std::max(width - size, 1)), ' ') + text;
+}
+
+std::string name_of(const ordered_json& row) {
+  const std::string variant = row.at("variant");
+  return row.at("name").get<std::string>() + (variant.empty() ? "" : ", " + variant);
+}
+
+std::string line_of(const ordered_json& row, std::vector<std::string>& notes) {
+  std::string name = name_of(row);
+  for (const auto& warning : row.at("warnings")) {
+    const auto text = warning.get<std::string>();
+    auto known = std::ranges::find(notes, text);
+    if (known == notes.end()) known = notes.insert(notes.end(), text);
+    name += " (" + std::to_string(known - notes.begin() + 1) + ")";
+  }
+  std::string line = padded(name, -34) + padded(interval_text(row.at("step_ms"), "%.4g"), 24) +
+                     padded(printed("%.4g", row.at("step_ms_p95")), 8);
+  for (const Part& part : kParts) line += padded(printed("%.3g", row.at("parts").at(part.name)), 9);
+  line += padded(row.contains("items_per_s") ? printed("%.4g", row.at("items_per_s")) : "", 9);
+  for (const char* name_of_efficiency : {"efficiency_to_one_rank", "efficiency_to_sync_off"}) {
+    const bool said = row.contains(name_of_efficiency) && !(row.at("ranks") == 1);
+    line += padded(said ? interval_text(row.at(name_of_efficiency), "%.3f") : "", 22);
+  }
+  return line + "\n";
+}
+
+std::vector<Block> blocks_in(const ordered_json& row) {
+  std::vector<Block> blocks;
+  for (const auto& run : row.at("runs")) {
+    for (Block& block : blocks_of(run.get<std::vector<double>>())) blocks.push_back(std::move(block));
+  }
+  return blocks;
+}
+
+std::string change_text(const Interval& ratio) {
+  if (!std::isfinite(ratio.high)) return "too few blocks to tell";
+  if (ratio.low <= 1 && ratio.high >= 1) return "no change beyond noise";
+  const double percent = 100 * std::abs(ratio.value - 1);
+  return printed("%.1f", percent) + (ratio.value < 1 ? " % faster" : " % slower");
+}
+
+}  // namespace
+
+Environment describe_machine() {
+  Environment environment;
+  std::ifstream cpus("/proc/cpuinfo");
+  for (std::string line; std::getline(cpus, line);) {
+    if (!line.starts_with("model name")) continue;
+    environment["cpu"] = line.substr(std::min(line.find(':') + 2, line.size()));
+    break;
+  }
+  utsname system{};
+  if (::uname(&system) == 0) environment["kernel"] = std::string(system.sysname) + " " + system.release;
+  return environment;
+}
+
+ordered_json results_of(const ScalingOptions& options, const std::vector<RowRuns>& rows,
+                        const Environment& environment) {
+  ordered_json results{{"kind", "kolo_scaling"},
+                       {"format", kFormat},
+                       {"command", options.command},
+                       {"scaling", options.global_batch != 0 ? "strong" : "weak"},
+                       {"steps", options.steps},
+                       {"warmup", options.warmup},
+                       {"repeat", options.repeat},
+                       {"environment", environment},
+                       {"rows", ordered_json::array()}};
+  for (const RowRuns& row : rows) {
+    if (!row.runs.empty()) results["rows"].push_back(row_of(options, rows, row));
+  }
+  return results;
+}
+
+std::string table_of(const ordered_json& results) {
+  std::string text = padded("", -34) + padded("step ms [95 %]", 24) + padded("p95", 8);
+  for (const char* part : {"before", "backward", "exposed", "optim.", "other", "comm.", "slowest"}) {
+    text += padded(part, 9);
+  }
+  text += padded("items/s", 9) + padded("eff. to 1 rank", 22) + padded("to sync off", 22) + "\n";
+  std::vector<std::string> notes;
+  for (const auto& row : results.at("rows")) text += line_of(row, notes);
+  for (std::size_t i = 0; i < notes.size(); ++i) text += "(" + std::to_string(i + 1) + ") " + notes[i] + "\n";
+  return text;
+}
+
+std::string compare(const ordered_json& before, const ordered_json& after) {
+  std::string text = padded("", -34) + padded("before ms", 11) + padded("after ms", 11) + padded("ratio [95 %]", 24) + "\n";
+  bool any = false;
+  std::string only;
+  for (const auto& row : after.at("rows")) {
+    const auto old = std::ranges::find_if(before.at("rows"),
+                                          [&](const ordered_json& each) { return each.at("key") == row.at("key"); });
+    if (old == before.at("rows").end()) {
+      only += (only.empty() ? "" : "; ") + name_of(row);
+      continue;
+    }
+    any = true;
+    const Interval ratio = ratio_interval(blocks_in(row), blocks_in(*old));
+    text += padded(name_of(row), -34) + padded(printed("%.4g", old->at("step_ms").at("value")), 11) +
+            padded(printed("%.4g", row.at("step_ms").at("value")), 11) +
+            padded(interval_text(json_of(ratio), "%.3f"), 24) + "  " + change_text(ratio) + "\n";
+  }
+  if (!any) throw UsageError("the two results have no row in common");
+  if (!only.empty()) text += "only in the second: " + only + "\n";
+  if (before.at("command") != after.at("command")) text += "the commands differ\n";
+  for (const auto& [name, value] : after.at("environment").items()) {
+    const ordered_json old = before.at("environment").value(name, ordered_json());
+    if (old != value) text += name + " differs: " + old.dump() + " before, " + value.dump() + " after\n";
+  }
+  return text;
+}
+
+ordered_json read_results(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / "results.json";
+  std::ifstream file(path);
+  if (!file) throw UsageError("there is no " + path.string());
+  try {
+    ordered_json results = ordered_json::parse(file);
+    if (results.at("kind") != "kolo_scaling" || results.at("format") != kFormat) {
+      throw UsageError("not results of this version of `kolo scaling`");
+    }
+    return results;
+  } catch (const std::exception& error) {
+    throw UsageError(path.string() + ": " + error.what());
+  }
+}
+
+void write_file(const std::filesystem::path& path, const std::string& text) {
+  const std::filesystem::path temporary = path.string() + ".tmp";
+  std::ofstream file(temporary, std::ios::binary);
+  file << text;
+  file.close();
+  std::error_code error;
+  if (file) std::filesystem::rename(temporary, path, error);
+  if (!file || error) {
+    throw UsageError("cannot write " + path.string() + (error ? ": " + error.message() : ". Is the disk full?"));
+  }
+}
+
+}  // namespace kolo::tools

@@ -1,0 +1,39 @@
+#pragma once
+// What `kolo scaling` found: the measured rows, as a table, as results.json, and beside the results of another time.
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "scaling_log.h"
+#include "scaling_plan.h"
+#include "scaling_statistics.h"
+
+namespace kolo::tools {
+
+struct RowRuns {
+  Row row;
+  std::vector<RunLog> runs;  // one for each repetition that is complete
+};
+
+// Versions and machine, by name.
+using Environment = std::map<std::string, std::string>;
+[[nodiscard]] Environment describe_machine();
+
+// results.json (docs/formats.md). Rows without runs are left out. `facts` of the step logs join the environment.
+[[nodiscard]] nlohmann::ordered_json results_of(const ScalingOptions& options, const std::vector<RowRuns>& rows,
+                                                const Environment& environment);
+// The rows of results.json as a table for a terminal, with notes below it.
+[[nodiscard]] std::string table_of(const nlohmann::ordered_json& results);
+
+// What changed from `before` to `after`, and whether it is more than chance. Throws UsageError if they have no row in
+// common.
+[[nodiscard]] std::string compare(const nlohmann::ordered_json& before, const nlohmann::ordered_json& after);
+
+// FOLDER/results.json. Throws UsageError that names the file.
+[[nodiscard]] nlohmann::ordered_json read_results(const std::filesystem::path& folder);
+// Writes a file under another name first, so that no reader sees half of it. Throws UsageError.
+void write_file(const std::filesystem::path& path, const std::string& text);
+
+}  // namespace kolo::tools

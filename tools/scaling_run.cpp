@@ -1,0 +1,284 @@
+#include "scaling_run.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/strings.h"
+#include "kolo/error.h"
+#include "run_line.h"
+#include "run_reap.h"
+#include "scaling_hosts.h"
+#include "scaling_job.h"
+#include "scaling_log.h"
+
+namespace kolo::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+using nlohmann::json;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+std::string time_text(double seconds) {
+  char text[32];
+  if (seconds < 90) {
+    std::snprintf(text, sizeof text, "%.0f s", seconds);
+  } else {
+    std::snprintf(text, sizeof text, "%.0f min", seconds / 60);
+  }
+  return text;
+}
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> words;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    if (end > begin) words.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
+}
+
+void append(std::vector<std::string>& words, const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+}
+
+std::vector<std::string> words_of(const ScalingOptions& options, const Row& row, const EmulatedHosts& hosts,
+                                  const std::map<std::string, std::string>& environment) {
+  std::vector<std::string> words{"env"};
+  for (const auto& [name, value] : environment) words.push_back(name + "=" + value);
+  if (!options.launcher.empty()) {
+    append(words, split(options.launcher));
+    words.push_back(std::to_string(row.ranks));
+    append(words, row.command);
+    return words;
+  }
+  if (row.hosts > 0) append(words, hosts.launcher(row.hosts));
+  append(words, {fs::read_symlink("/proc/self/exe").string(), "run", "--quiet", "--no-prefix"});
+  if (row.hosts > 0) {
+    std::string names;
+    for (int host = 0; host < row.hosts; ++host) names += (host == 0 ? "h" : ",h") + std::to_string(host) + ":1";
+    append(words, {"--hosts", names});
+  } else {
+    append(words, {"-n", std::to_string(row.ranks)});
+  }
+  words.push_back("--");
+  append(words, row.command);
+  return words;
+}
+
+// A line that is rewritten on a terminal, and a line for each run otherwise.
+class Progress {
+ public:
+  explicit Progress(std::size_t runs) : runs_(runs) {}
+  ~Progress() {
+    if (terminal_ && shown_) std::fprintf(stderr, "\r\033[K");
+  }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void begin(const Row& row, int repetition) {
+    ++number_;
+    key_ = row.key;
+    what_ = row.name + (row.variant.empty() ? "" : ", " + row.variant) + ", repetition " + std::to_string(repetition);
+    start_ = Clock::now();
+  }
+
+  void step(int steps, int of) {
+    if (!terminal_) return;
+    constexpr std::size_t kWidth = 20;
+    const std::size_t filled = kWidth * (number_ - 1) / runs_;
+    std::fprintf(stderr, "\r\033[K[%s%s] run %zu of %zu: %s, step %d of %d%s", std::string(filled, '#').c_str(),
+                 std::string(kWidth - filled, '.').c_str(), number_, runs_, what_.c_str(), steps, of,
+                 left_text().c_str());
+    std::fflush(stderr);
+    shown_ = true;
+  }
+
+  void end(double step_ms) {
+    remember(key_, seconds_since(start_));
+    if (terminal_) return;
+    std::fprintf(stderr, "run %zu of %zu: %s: %.4g ms a step%s\n", number_, runs_, what_.c_str(), step_ms,
+                 left_text().c_str());
+  }
+
+  void skip() { ++number_; }
+  // How long a run of the row took.
+  void remember(const std::string& key, double seconds) { seconds_[key] = seconds; }
+  void expect(std::vector<std::string> keys) { keys_ = std::move(keys); }
+
+ private:
+  [[nodiscard]] std::string left_text() const {
+    if (seconds_.empty()) return "";
+    double mean = 0;
+    for (const auto& [key, seconds] : seconds_) mean += seconds / static_cast<double>(seconds_.size());
+    double left = 0;
+    for (std::size_t i = number_; i < keys_.size(); ++i) {
+      const auto known = seconds_.find(keys_[i]);
+      left += known == seconds_.end() ? mean : known->second;
+    }
+    return ", " + time_text(left) + " left";
+  }
+
+  std::size_t runs_;
+  std::size_t number_ = 0;
+  std::string key_;
+  std::string what_;
+  Clock::time_point start_;
+  std::vector<std::string> keys_;  // of all runs, in order
+  std::map<std::string, double> seconds_;
+  const bool terminal_ = ::isatty(STDERR_FILENO) != 0;
+  bool shown_ = false;
+};
+
+json plan_of(const ScalingOptions& options, const std::vector<Row>& rows) {
+  json plan{{"steps", options.steps}, {"warmup", options.warmup}, {"launcher", options.launcher}};
+  for (const Row& row : rows) plan["rows"][row.key] = row.command;
+  return plan;
+}
+
+// Creates OUT, or checks that it is of this plan.
+void open_folder(const ScalingOptions& options, const std::vector<Row>& rows) {
+  const fs::path path = fs::path(options.out) / "plan.json";
+  std::error_code error;
+  fs::create_directories(options.out, error);
+  if (error) throw UsageError("cannot create " + options.out + ": " + error.message());
+  const std::string plan = plan_of(options, rows).dump(1);
+  if (!fs::exists(path)) {
+    if (!fs::is_empty(options.out)) throw UsageError(options.out + " is not empty. Choose another folder with --out");
+    write_file(path, plan + "\n");
+    return;
+  }
+  std::ifstream file(path);
+  if (json::parse(file, nullptr, false) == json::parse(plan)) return;
+  throw UsageError(options.out + " holds runs of another command or other rows. Choose another folder with --out");
+}
+
+class RowRunner {
+ public:
+  RowRunner(const ScalingOptions& options, const std::vector<Row>& rows)
+      : options_(options), rows_(rows), hosts_(options.hosts), progress_(rows.size() * repeat()) {
+    for (const Row& row : rows) results_.push_back({row, {}});
+  }
+
+  std::vector<RowRuns> run() {
+    std::vector<std::pair<std::size_t, int>> order;
+    // Every other repetition runs backwards: no row is always the first, or always behind the same row.
+    for (int repetition = 1; repetition <= options_.repeat; ++repetition) {
+      for (std::size_t i = 0; i < rows_.size(); ++i) {
+        order.emplace_back(repetition % 2 == 1 ? i : rows_.size() - 1 - i, repetition);
+      }
+    }
+    std::vector<std::string> keys;
+    for (const auto& [index, repetition] : order) keys.push_back(rows_[index].key);
+    progress_.expect(std::move(keys));
+    for (const auto& [index, repetition] : order) run(index, repetition);
+    return std::move(results_);
+  }
+
+ private:
+  [[nodiscard]] std::size_t repeat() const { return static_cast<std::size_t>(options_.repeat); }
+
+  void run(std::size_t index, int repetition) {
+    const Row& row = rows_[index];
+    const fs::path folder = fs::absolute(fs::path(options_.out) / "runs" / row.key / std::to_string(repetition));
+    if (const auto steps = steps_of_done(folder, row)) {
+      results_[index].runs.push_back(read_run(folder, row.ranks, options_.warmup, *steps));
+      progress_.skip();
+      return;
+    }
+    progress_.begin(row, repetition);
+    const auto start = Clock::now();
+    const int steps = start_job(row, folder);
+    results_[index].runs.push_back(read_run(folder, row.ranks, options_.warmup, steps));
+    write_file(folder / "done.json", json{{"steps", steps}, {"seconds", seconds_since(start)}}.dump() + "\n");
+    std::vector<double> times;
+    for (const StepSample& step : results_[index].runs.back().steps) times.push_back(step.step_ms);
+    progress_.end(median(times));
+    write_file(fs::path(options_.out) / "results.json", results_of(options_, results_, machine_).dump(1) + "\n");
+  }
+
+  std::optional<int> steps_of_done(const fs::path& folder, const Row& row) {
+    std::ifstream file(folder / "done.json");
+    const json done = json::parse(file, nullptr, false);
+    if (!done.is_object()) return std::nullopt;
+    progress_.remember(row.key, done.at("seconds"));
+    return done.at("steps").get<int>();
+  }
+
+  int start_job(const Row& row, const fs::path& folder) {
+    fs::remove_all(folder);
+    fs::create_directories(folder);
+    if (row.hosts > 0) hosts_.set_rate(row.hosts, row.rate);
+    auto environment = row.environment;
+    environment["KOLO_STEP_LOG"] = step_log_start(folder);
+    JobOptions job;
+    job.words = words_of(options_, row, hosts_, environment);
+    job.folder = folder;
+    job.ranks = row.ranks;
+    job.warmup = options_.warmup;
+    job.steps = options_.steps;
+    job.timeout = options_.timeout;
+    job.progress = [this](int steps) { progress_.step(steps, options_.steps); };
+    try {
+      return run_job(job);
+    } catch (const UsageError& error) {
+      throw UsageError(row.name + (row.variant.empty() ? "" : ", " + row.variant) + ": " + error.what());
+    }
+  }
+
+  const ScalingOptions& options_;
+  const std::vector<Row>& rows_;
+  EmulatedHosts hosts_;
+  Environment machine_ = describe_machine();
+  Progress progress_;
+  std::vector<RowRuns> results_;
+};
+
+}  // namespace
+
+std::vector<RowRuns> run_rows(const ScalingOptions& options, const std::vector<Row>& rows) {
+  open_folder(options, rows);
+  return RowRunner(options, rows).run();
+}
+
+std::string describe_rows(const ScalingOptions& options, const std::vector<Row>& rows) {
+  constexpr int kSteps = 10;
+  const Scratch scratch;
+  const EmulatedHosts none({});
+  JobOptions job;
+  job.words = words_of(options, rows.front(), none, {{"KOLO_STEP_LOG", step_log_start(scratch.path())}});
+  job.folder = scratch.path();
+  job.steps = kSteps;
+  job.timeout = options.timeout;
+  const auto start = Clock::now();
+  run_job(job);
+  const double all = seconds_since(start);
+  const RunLog log = read_run(scratch.path(), 1, 0, kSteps);
+  std::vector<double> times;
+  for (const StepSample& step : log.steps) times.push_back(1e-3 * step.step_ms);
+  double running = 0;
+  for (const double time : times) running += time;
+  std::string text;
+  double sum = 0;
+  for (const Row& row : rows) {
+    const double crowd = log.local_cores > 0 ? std::max(1.0, static_cast<double>(row.ranks) / log.local_cores) : 1.0;
+    const double seconds = all - running + crowd * options.steps * median(times);
+    sum += seconds * options.repeat;
+    text += row.name + (row.variant.empty() ? "" : ", " + row.variant) + ": " + std::to_string(options.repeat) + " x " +
+            time_text(seconds) + "\n    " + shell_words(words_of(options, row, none, row.environment)) + "\n";
+  }
+  return text + "about " + time_text(sum) + " in all, by a run of " + std::to_string(kSteps) +
+         " steps with one rank; a slow network adds to it\n";
+}
+
+}  // namespace kolo::tools

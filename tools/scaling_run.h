@@ -1,0 +1,22 @@
+#pragma once
+// Runs all rows of a plan, interleaved, and keeps every complete run in a folder so that an interrupted command goes on
+// where it was.
+//
+//   OUT/plan.json                     what the runs are of
+//   OUT/runs/<row>/<repetition>/      steps.rank<R>.jsonl, output.txt; done.json comes last
+//   OUT/results.json                  rewritten after each run
+//   OUT/trace.json.gz                 of the row with the most ranks
+#include <vector>
+
+#include "scaling_plan.h"
+#include "scaling_results.h"
+
+namespace kolo::tools {
+
+// Throws UsageError if a run fails (complete runs are kept) or OUT belongs to another plan. Throws Interrupted.
+[[nodiscard]] std::vector<RowRuns> run_rows(const ScalingOptions& options, const std::vector<Row>& rows);
+
+// The rows and their commands; the time they take, from a short run with one rank.
+[[nodiscard]] std::string describe_rows(const ScalingOptions& options, const std::vector<Row>& rows);
+
+}  // namespace kolo::tools
