@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
+#include <sstream>
 
 #include "commands.h"
 #include "kolo/error.h"
@@ -10,6 +11,7 @@
 #include "scaling_plan.h"
 #include "scaling_results.h"
 #include "scaling_run.h"
+#include "version.h"
 
 namespace kolo::tools {
 namespace {
@@ -73,6 +75,14 @@ void add_options(CLI::App& app, Arguments& a) {
       ->allow_extra_args(false);
 }
 
+// The machine, and what `kolo --version` prints.
+Environment describe_environment() {
+  Environment environment = describe_machine();
+  std::istringstream lines(version_text());
+  for (std::string name, value; lines >> name && std::getline(lines >> std::ws, value);) environment[name] = value;
+  return environment;
+}
+
 int measure(Arguments& a) {
   ScalingOptions& options = a.options;
   if (!a.ranks.empty()) options.ranks = parse_counts(a.ranks, "--ranks");
@@ -89,7 +99,7 @@ int measure(Arguments& a) {
     return 0;
   }
   try {
-    static_cast<void>(run_rows(options, rows));
+    static_cast<void>(run_rows(options, rows, describe_environment()));
   } catch (const Interrupted& interrupted) {
     std::fprintf(stderr, "kolo scaling: interrupted. Complete runs are in %s; the same command continues\n",
                  options.out.c_str());

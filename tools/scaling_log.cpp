@@ -131,6 +131,7 @@ RunLog read_run(const std::filesystem::path& folder, int ranks, int warmup, int 
     run.clock_error_ms = std::max(run.clock_error_ms, 1e-3 * log.head.at("clock_error_us").get<double>());
     run.hosts.push_back(log.head.at("host"));
     if (rank == 0) run.facts = facts.get<std::map<std::string, std::string>>();
+    run.facts.erase("KOLO_STEP_LOG");  // not a setting of the user
   }
   for (int step = warmup; step < last; ++step) run.steps.push_back(sample_of(logs, static_cast<std::size_t>(step)));
   return run;

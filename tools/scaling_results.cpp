@@ -224,7 +224,13 @@ ordered_json results_of(const ScalingOptions& options, const std::vector<RowRuns
                        {"environment", environment},
                        {"rows", ordered_json::array()}};
   for (const RowRuns& row : rows) {
-    if (!row.runs.empty()) results["rows"].push_back(row_of(options, rows, row));
+    if (row.runs.empty()) continue;
+    if (results["rows"].empty()) {
+      for (const auto& [name, value] : row.runs.front().facts) {
+        if (!name.starts_with("local_")) results["environment"][name] = value;
+      }
+    }
+    results["rows"].push_back(row_of(options, rows, row));
   }
   return results;
 }

@@ -21,7 +21,7 @@ struct RowRuns {
 using Environment = std::map<std::string, std::string>;
 [[nodiscard]] Environment describe_machine();
 
-// results.json (docs/formats.md). Rows without runs are left out. `facts` of the step logs join the environment.
+// results.json (docs/formats.md). Rows without runs are left out. Facts of the first step log join the environment.
 [[nodiscard]] nlohmann::ordered_json results_of(const ScalingOptions& options, const std::vector<RowRuns>& rows,
                                                 const Environment& environment);
 // The rows of results.json as a table for a terminal, with notes below it.

@@ -165,8 +165,8 @@ void open_folder(const ScalingOptions& options, const std::vector<Row>& rows) {
 
 class RowRunner {
  public:
-  RowRunner(const ScalingOptions& options, const std::vector<Row>& rows)
-      : options_(options), rows_(rows), hosts_(options.hosts), progress_(rows.size() * repeat()) {
+  RowRunner(const ScalingOptions& options, const std::vector<Row>& rows, const Environment& environment)
+      : options_(options), rows_(rows), environment_(environment), hosts_(options.hosts), progress_(rows.size() * repeat()) {
     for (const Row& row : rows) results_.push_back({row, {}});
   }
 
@@ -204,7 +204,7 @@ class RowRunner {
     std::vector<double> times;
     for (const StepSample& step : results_[index].runs.back().steps) times.push_back(step.step_ms);
     progress_.end(median(times));
-    write_file(fs::path(options_.out) / "results.json", results_of(options_, results_, machine_).dump(1) + "\n");
+    write_file(fs::path(options_.out) / "results.json", results_of(options_, results_, environment_).dump(1) + "\n");
   }
 
   std::optional<int> steps_of_done(const fs::path& folder, const Row& row) {
@@ -238,17 +238,18 @@ class RowRunner {
 
   const ScalingOptions& options_;
   const std::vector<Row>& rows_;
+  const Environment& environment_;
   EmulatedHosts hosts_;
-  Environment machine_ = describe_machine();
   Progress progress_;
   std::vector<RowRuns> results_;
 };
 
 }  // namespace
 
-std::vector<RowRuns> run_rows(const ScalingOptions& options, const std::vector<Row>& rows) {
+std::vector<RowRuns> run_rows(const ScalingOptions& options, const std::vector<Row>& rows,
+                              const Environment& environment) {
   open_folder(options, rows);
-  return RowRunner(options, rows).run();
+  return RowRunner(options, rows, environment).run();
 }
 
 std::string describe_rows(const ScalingOptions& options, const std::vector<Row>& rows) {

@@ -14,7 +14,8 @@
 namespace kolo::tools {
 
 // Throws UsageError if a run fails (complete runs are kept) or OUT belongs to another plan. Throws Interrupted.
-[[nodiscard]] std::vector<RowRuns> run_rows(const ScalingOptions& options, const std::vector<Row>& rows);
+[[nodiscard]] std::vector<RowRuns> run_rows(const ScalingOptions& options, const std::vector<Row>& rows,
+                                            const Environment& environment);
 
 // The rows and their commands; the time they take, from a short run with one rank.
 [[nodiscard]] std::string describe_rows(const ScalingOptions& options, const std::vector<Row>& rows);

@@ -67,6 +67,7 @@ class Trainer {
   void make_model();
   EpochRecord train_epoch();
   // Takes one step and adds loss, correct images and images to `totals`.
+  bool next(Batch& batch);
   StepRecord train_step(const Batch& batch, Totals& totals);
   void update(StepRecord& record);
   void update_while_reducing(StepRecord& record);
@@ -199,7 +200,7 @@ EpochRecord Trainer::train_epoch() {
   for (Batch batch; !reached_steps() && position_.step_in_epoch < source_->steps();) {
     const auto start = Clock::now();
     const auto faults = minor_faults();
-    if (!source_->next(batch)) {
+    if (!next(batch)) {
       throw kolo::Error("epoch " + std::to_string(epoch.epoch + 1) + ": the training data ended after " +
                         std::to_string(position_.step_in_epoch) + " of " + std::to_string(source_->steps()) + " steps");
     }
@@ -232,6 +233,11 @@ EpochRecord Trainer::train_epoch() {
 std::int64_t Trainer::last_step_in_epoch() const {
   const std::int64_t steps = source_->steps();
   return options_.steps > 0 ? std::min(steps, position_.step_in_epoch + options_.steps - position_.step) : steps;
+}
+
+bool Trainer::next(Batch& batch) {
+  const kolo::TimelineRange range(context_, "data wait");
+  return source_->next(batch);
 }
 
 StepRecord Trainer::train_step(const Batch& batch, Totals& totals) {

@@ -19,11 +19,17 @@ torch::optim::Optimizer& checked(const std::shared_ptr<torch::optim::Optimizer>&
   return *optimizer;
 }
 
+// Ranks that do not reduce gradients have no use for gradients in shared memory.
+DistributedOptions options_for(const Context& context, DistributedOptions options) {
+  if (!context.config().sync && context.size() > 1) options.shared_gradients = false;
+  return options;
+}
+
 }  // namespace
 
 DistributedOptimizer::DistributedOptimizer(Context& context, Wrapped&& wrapped, DistributedOptions options)
     : DistributedOptimizer(context.engine().for_gradients(), std::move(wrapped.optimizer), wrapped.parameters,
-                           options) {
+                           options_for(context, options)) {
   warn_of_different_environments(context, name_);
   StepRecorder& recorder = context.engine().step_recorder();
   if (!recorder.is_on()) return;

@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""kolo scaling as users start it: scaling_runs.py KOLO FIRST_PROGRAM PROGRAM_WITHOUT_KOLO"""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+KOLO, PROGRAM, WITHOUT = sys.argv[1:4]
+LIMIT = 120
+
+
+def scaling(*words, folder, status=0):
+    done = subprocess.run([KOLO, "scaling", *map(str, words)], cwd=folder, capture_output=True, text=True, check=False,
+                          timeout=LIMIT, stdin=subprocess.DEVNULL)
+    assert done.returncode == status, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout + done.stderr
+
+
+def check_table(folder):
+    text = scaling("--ranks", 2, "--steps", 50, "--repeat", 2, "--items-per-step", 32, "--ablate", "overlap", "--out",
+                   "out", "--", PROGRAM, folder=folder)
+    for words in ("1 rank", "2 ranks", "2 ranks, sync off", "2 ranks, overlap off", "items/s"):
+        assert words in text, (words, text)
+    results = json.loads((folder / "out/results.json").read_text())
+    rows = {row["key"]: row for row in results["rows"]}
+    assert list(rows) == ["ranks1", "ranks2", "ranks2-sync-off", "ranks2-overlap-off"], list(rows)
+    for row in rows.values():
+        assert len(row["runs"]) == 2 and all(len(run) == 40 for run in row["runs"]), row
+        assert row["step_ms"]["value"] > 0 and row["items_per_s"] > 0, row
+    assert rows["ranks2"]["parts"]["communication_ms"] > 0, rows["ranks2"]
+    assert rows["ranks2"]["reduced_bytes"] > 0 and "slowest_rank" in rows["ranks2"], rows["ranks2"]
+    assert rows["ranks2-sync-off"]["parts"]["communication_ms"] == 0, rows["ranks2-sync-off"]
+    assert {"cpu", "kernel", "kolo", "mpi", "libtorch"} <= results["environment"].keys(), results["environment"]
+    # The same command has nothing left to run.
+    again = scaling("--ranks", 2, "--steps", 50, "--repeat", 2, "--items-per-step", 32, "--ablate", "overlap", "--out",
+                    "out", "--", PROGRAM, folder=folder)
+    assert "run 1 of" not in again and "2 ranks" in again, again
+    assert "no change beyond noise" in scaling("--compare", "out", "out", folder=folder)
+    other = scaling("--ranks", 2, "--steps", 60, "--out", "out", "--", PROGRAM, folder=folder, status=1)
+    assert "another command" in other, other
+
+
+def check_dry_run(folder):
+    text = scaling("--ranks", "1,2", "--dry-run", "--", PROGRAM, folder=folder)
+    assert "2 ranks, sync off: 3 x" in text and "KOLO_SYNC=off" in text and "in all" in text, text
+    assert not (folder / "scaling").exists()
+
+
+def check_errors(folder):
+    def error(*words, status=1):
+        return scaling(*words, folder=folder, status=status)
+
+    assert "say how many ranks" in error("--", PROGRAM)
+    assert "without a step in its step log" in error("--ranks", 1, "--out", "a", "--", WITHOUT)
+    text = error("--ranks", 1, "--out", "b", "--", "sh", "-c", "echo some words >&2; exit 7")
+    assert "ended with status 7" in text and "some words" in text, text
+    text = error("--ranks", 1, "--out", "c", "--launcher", "no-such-launcher -n", "--", PROGRAM)
+    assert "no-such-launcher" in text, text
+    text = error("--ranks", 1, "--timeout", "2s", "--out", "d", "--", "sleep", "1000")
+    assert "no step was recorded within 2 s" in text, text
+    text = error("--ranks", 1, "--steps", 1000, "--warmup", 500, "--out", "e", "--", PROGRAM)
+    assert "ended by itself after 200 recorded steps" in text, text
+    (folder / "used").mkdir()
+    (folder / "used/file").write_text("")
+    assert "used is not empty" in error("--ranks", 1, "--out", "used", "--", PROGRAM)
+    assert "there is no" in error("--compare", "a", "no-such-folder")
+
+
+def check_dying_rank(folder):
+    """A rank that dies in the middle: complete runs are kept, and the same command continues."""
+    script = folder / "dies"
+    script.write_text(f'#!/bin/sh\nif [ -e {folder}/die ] && [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then\n'
+                      f'  KOLO_LOG_LEVEL=error {PROGRAM} & pid=$!; sleep 0.1; kill -9 $pid; wait $pid; exit 9\nfi\nexec {PROGRAM}\n')
+    script.chmod(0o755)
+    (folder / "die").write_text("")
+    words = ("--ranks", 2, "--steps", 40, "--repeat", 1, "--out", "f", "--", script)
+    text = scaling(*words, folder=folder, status=1)
+    assert "2 ranks: the job ended with status" in text, text
+    rows = json.loads((folder / "f/results.json").read_text())["rows"]
+    assert [row["key"] for row in rows] == ["ranks1"], rows
+    (folder / "die").unlink()
+    text = scaling(*words, folder=folder)
+    assert "repetition 1" in text and "1 rank, repetition" not in text, text
+
+
+def check_interrupt(folder):
+    job = subprocess.Popen([KOLO, "scaling", "--ranks", "1", "--out", "g", "--timeout", "60s", "--", "sleep", "1000"],
+                           cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
+    limit = time.monotonic() + LIMIT
+    while not (folder / "g/runs/ranks1/1/output.txt").exists():
+        assert time.monotonic() < limit and job.poll() is None
+        time.sleep(0.05)
+    job.send_signal(signal.SIGINT)
+    _, err = job.communicate(timeout=LIMIT)
+    assert job.returncode == 128 + signal.SIGINT and "the same command continues" in err, (job.returncode, err)
+
+
+def main():
+    for name in ("OMPI_COMM_WORLD_SIZE", "KOLO_SYNC", "KOLO_STEP_LOG", "KOLO_TIMELINE"):
+        os.environ.pop(name, None)
+    for check in (check_table, check_dry_run, check_errors, check_dying_rank, check_interrupt):
+        with tempfile.TemporaryDirectory(prefix="kolo-scaling-") as folder:
+            check(pathlib.Path(folder))
+        print(f"{check.__name__}: fine", flush=True)
+
+
+if __name__ == "__main__":
+    main()

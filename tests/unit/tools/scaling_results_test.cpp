@@ -1,0 +1,133 @@
+#include "scaling_results.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kolo/error.h"
+#include "support/temporary_folder.h"
+
+namespace kolo::tools {
+namespace {
+
+using nlohmann::ordered_json;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+// Four blocks of steps between step_ms - 1 and step_ms + 1, in three runs.
+RowRuns measured(const std::string& key, const std::string& variant, int ranks, double step_ms) {
+  RowRuns row;
+  row.row.key = key;
+  row.row.name = std::to_string(ranks) + " ranks";
+  row.row.variant = variant;
+  row.row.ranks = ranks;
+  for (int run = 0; run < 3; ++run) {
+    RunLog log;
+    log.local_cores = 2;
+    log.local_ranks = ranks;
+    log.facts["libtorch"] = "2.11.0";
+    for (std::size_t i = 0; i < 4 * kBlockSteps; ++i) {
+      StepSample step;
+      step.step_ms = step_ms - 1 + 2 * static_cast<double>(i % kBlockSteps) / (kBlockSteps - 1);
+      step.backward_ms = step.step_ms - 3;
+      step.exposed_ms = 3;
+      step.slowest_rank = ranks > 1 ? static_cast<int>(i % 4 == 0 ? 0 : 1) : -1;
+      step.reduced_bytes = 1000;
+      log.steps.push_back(step);
+    }
+    row.runs.push_back(std::move(log));
+  }
+  return row;
+}
+
+ordered_json results(double two_ranks_ms = 20) {
+  ScalingOptions options;
+  options.items_per_step = 8;
+  return results_of(options,
+                    {measured("ranks1", "", 1, 10), measured("ranks2", "", 2, two_ranks_ms),
+                     measured("ranks2-sync-off", kSyncOff, 2, 16), RowRuns{}},
+                    {{"cpu", "test"}});
+}
+
+TEST(ScalingResults, HoldMediansEfficienciesAndItems) {
+  const ordered_json two = results().at("rows").at(1);
+  EXPECT_DOUBLE_EQ(two.at("step_ms").at("value"), 20);
+  EXPECT_DOUBLE_EQ(two.at("efficiency_to_one_rank").at("value"), 0.5);
+  EXPECT_DOUBLE_EQ(two.at("efficiency_to_sync_off").at("value"), 0.8);
+  EXPECT_DOUBLE_EQ(two.at("items_per_s"), 800);  // 2 ranks x 8 items in 20 ms
+  EXPECT_EQ(two.at("slowest_rank").at("rank"), 1);
+  EXPECT_DOUBLE_EQ(two.at("slowest_rank").at("share_of_steps"), 0.75);
+  EXPECT_DOUBLE_EQ(two.at("parts").at("exposed_ms"), 3);
+  EXPECT_NEAR(two.at("parts").at("backward_ms"), 17, 0.06);  // of the steps around the median
+  EXPECT_EQ(two.at("steps"), 12 * kBlockSteps);
+}
+
+TEST(ScalingResults, RowsWithoutRunsAreLeftOut) { EXPECT_EQ(results().at("rows").size(), 3u); }
+
+TEST(ScalingResults, SyncOffHasNoEfficiency) {
+  const ordered_json alone = results().at("rows").at(2);
+  EXPECT_FALSE(alone.contains("efficiency_to_one_rank"));
+  EXPECT_FALSE(alone.contains("efficiency_to_sync_off"));
+}
+
+TEST(ScalingResults, StrongScalingDividesTheStepOfOneRank) {
+  ScalingOptions options;
+  options.global_batch = 64;
+  const auto json = results_of(options, {measured("ranks1", "", 1, 10), measured("ranks2", "", 2, 8)}, {});
+  EXPECT_DOUBLE_EQ(json.at("rows").at(1).at("efficiency_to_one_rank").at("value"), 0.625);  // 10 / (2 x 8)
+  EXPECT_DOUBLE_EQ(json.at("rows").at(1).at("items_per_s"), 8000);
+  EXPECT_EQ(json.at("scaling"), "strong");
+}
+
+TEST(ScalingResults, EnvironmentHoldsFactsOfTheLog) {
+  EXPECT_EQ(results().at("environment").at("libtorch"), "2.11.0");
+  EXPECT_EQ(results().at("environment").at("cpu"), "test");
+}
+
+TEST(ScalingResults, MoreRanksThanCoresIsAWarning) {
+  const auto json = results_of({}, {measured("ranks1", "", 1, 10), measured("ranks4", "", 4, 20)}, {});
+  EXPECT_TRUE(json.at("rows").at(0).at("warnings").empty());
+  EXPECT_THAT(json.at("rows").at(1).at("warnings").at(0).get<std::string>(), HasSubstr("4 ranks share 2 cores"));
+  EXPECT_THAT(table_of(json), AllOf(HasSubstr("4 ranks (1)"), HasSubstr("\n(1) 4 ranks share 2 cores")));
+}
+
+TEST(ScalingCompare, TellsAChangeFromNoise) {
+  const std::string slower = compare(results(), results(21));
+  EXPECT_THAT(slower, AllOf(HasSubstr("1.050"), HasSubstr("5.0 % slower"), HasSubstr("no change beyond noise")));
+  EXPECT_THAT(compare(results(), results()), Not(HasSubstr("slower")));
+  EXPECT_THAT(compare(results(21), results()), HasSubstr("4.8 % faster"));
+}
+
+TEST(ScalingCompare, NamesOtherRowsAndEnvironments) {
+  ordered_json after = results();
+  after["rows"][1]["key"] = "ranks3";
+  after["environment"]["cpu"] = "another";
+  EXPECT_THAT(compare(results(), after),
+              AllOf(HasSubstr("only in the second: 2 ranks"), HasSubstr(R"(cpu differs: "test" before, "another" after)")));
+  after["rows"] = ordered_json::array();
+  EXPECT_THROW(static_cast<void>(compare(results(), after)), UsageError);
+}
+
+TEST(ScalingResults, ReadBackAsWritten) {
+  const test::TemporaryFolder folder;
+  write_file(folder.path() / "results.json", results().dump());
+  EXPECT_EQ(read_results(folder.path()), results());
+  for (const char* text : {"", "{", "[]", R"({"kind":"other"})"}) {
+    folder.write("results.json", text);
+    EXPECT_THROW(static_cast<void>(read_results(folder.path())), UsageError) << text;
+  }
+}
+
+TEST(WriteFile, FullDiskIsAnErrorThatNamesTheFile) {
+  const test::TemporaryFolder folder;
+  std::filesystem::create_symlink("/dev/full", folder.path() / "results.json.tmp");
+  try {
+    write_file(folder.path() / "results.json", "x");
+    FAIL() << "no error";
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("results.json"));
+  }
+}
+
+}  // namespace
+}  // namespace kolo::tools
