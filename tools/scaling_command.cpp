@@ -43,7 +43,9 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option("--ablate", a.ablate, "Further rows that change one thing")->type_name("bucket,overlap,algorithm");
   app.add_option("--repeat", a.options.repeat, "Runs of each row, interleaved")->capture_default_str()->type_name("N");
   app.add_option("--steps", a.options.steps, "Steps of a run")->capture_default_str()->type_name("N");
-  app.add_option("--warmup", a.options.warmup, "Steps of them that do not count")->capture_default_str()->type_name("N");
+  app.add_option("--warmup", a.options.warmup, "Steps of them that do not count")
+      ->capture_default_str()
+      ->type_name("N");
   app.add_option("--items-per-step", a.options.items_per_step, "Samples that one rank processes in a step")
       ->type_name("N");
   app.add_option("--global-batch", a.options.global_batch,

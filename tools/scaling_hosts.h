@@ -1,6 +1,6 @@
 #pragma once
-// Emulated hosts for the rows that need them (script/cluster, which needs root): a set for each number of hosts, as long
-// as this object lives.
+// Emulated hosts for the rows that need them (script/cluster, which needs root): a set for each number of hosts, as
+// long as this object lives.
 #include <map>
 #include <string>
 #include <vector>

@@ -120,8 +120,9 @@ class RunningJob {
     const int enough = options_.warmup + static_cast<int>(kBlockSteps);
     if (steps >= enough) return steps;
     if (steps == 0) {
-      fail("the program ended without a step in its step log. Is it linked with kolo, and does it train with a "
-           "kolo::DistributedOptimizer?");
+      fail(
+          "the program ended without a step in its step log. Is it linked with kolo, and does it train with a "
+          "kolo::DistributedOptimizer?");
     }
     fail("the program ended by itself" + after(steps) + "; at least " + std::to_string(enough) +
          " are needed (--warmup and a block of " + std::to_string(kBlockSteps) + "). Let it train longer");
@@ -146,7 +147,8 @@ class RunningJob {
       lines.push_back(line);
       if (lines.size() > kShownLines) lines.pop_front();
     }
-    std::string shown = lines.empty() ? "" : "\nThe last lines of its output (" + (options_.folder / "output.txt").string() + "):";
+    std::string shown =
+        lines.empty() ? "" : "\nThe last lines of its output (" + (options_.folder / "output.txt").string() + "):";
     for (const std::string& line : lines) shown += "\n  " + line;
     throw UsageError(what + shown);
   }

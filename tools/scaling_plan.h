@@ -25,8 +25,8 @@ struct ScalingOptions {
 };
 
 struct Row {
-  std::string key;   // of its folders and in results.json: "ranks2", "hosts4-1gbit-bucket-4M"
-  std::string name;  // for people: "2 ranks", "4 hosts, 1gbit"
+  std::string key;      // of its folders and in results.json: "ranks2", "hosts4-1gbit-bucket-4M"
+  std::string name;     // for people: "2 ranks", "4 hosts, 1gbit"
   std::string variant;  // what differs from the defaults of kolo: "", "sync off", "bucket 4M", "algorithm tree"
   int ranks = 1;
   int hosts = 0;  // emulated; 0: this host

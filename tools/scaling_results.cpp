@@ -127,8 +127,8 @@ ordered_json row_of(const ScalingOptions& options, const std::vector<RowRuns>& r
   if (one != nullptr && row.row.variant != kSyncOff) {
     Interval efficiency = ratio_interval(all_blocks(*one), blocks);
     const double fewer_items = options.global_batch != 0 ? row.row.ranks : 1;  // strong scaling: of a rank's step
-    json["efficiency_to_one_rank"] = json_of(
-        {efficiency.value / fewer_items, efficiency.low / fewer_items, efficiency.high / fewer_items});
+    json["efficiency_to_one_rank"] =
+        json_of({efficiency.value / fewer_items, efficiency.low / fewer_items, efficiency.high / fewer_items});
   }
   const RowRuns* const alone = row.row.ranks == 1 ? nullptr : find(rows, kSyncOff, row.row.ranks, row);
   if (alone != nullptr && row.row.variant != kSyncOff) {
@@ -214,14 +214,10 @@ Environment describe_machine() {
 
 ordered_json results_of(const ScalingOptions& options, const std::vector<RowRuns>& rows,
                         const Environment& environment) {
-  ordered_json results{{"kind", "kolo_scaling"},
-                       {"format", kFormat},
-                       {"command", options.command},
-                       {"scaling", options.global_batch != 0 ? "strong" : "weak"},
-                       {"steps", options.steps},
-                       {"warmup", options.warmup},
-                       {"repeat", options.repeat},
-                       {"environment", environment},
+  ordered_json results{{"kind", "kolo_scaling"},       {"format", kFormat},
+                       {"command", options.command},   {"scaling", options.global_batch != 0 ? "strong" : "weak"},
+                       {"steps", options.steps},       {"warmup", options.warmup},
+                       {"repeat", options.repeat},     {"environment", environment},
                        {"rows", ordered_json::array()}};
   for (const RowRuns& row : rows) {
     if (row.runs.empty()) continue;
@@ -248,7 +244,8 @@ std::string table_of(const ordered_json& results) {
 }
 
 std::string compare(const ordered_json& before, const ordered_json& after) {
-  std::string text = padded("", -34) + padded("before ms", 11) + padded("after ms", 11) + padded("ratio [95 %]", 24) + "\n";
+  std::string text =
+      padded("", -34) + padded("before ms", 11) + padded("after ms", 11) + padded("ratio [95 %]", 24) + "\n";
   bool any = false;
   std::string only;
   for (const auto& row : after.at("rows")) {

@@ -166,7 +166,11 @@ void open_folder(const ScalingOptions& options, const std::vector<Row>& rows) {
 class RowRunner {
  public:
   RowRunner(const ScalingOptions& options, const std::vector<Row>& rows, const Environment& environment)
-      : options_(options), rows_(rows), environment_(environment), hosts_(options.hosts), progress_(rows.size() * repeat()) {
+      : options_(options),
+        rows_(rows),
+        environment_(environment),
+        hosts_(options.hosts),
+        progress_(rows.size() * repeat()) {
     for (const Row& row : rows) results_.push_back({row, {}});
   }
 

@@ -27,7 +27,8 @@ struct Interval {
 // The values of one run in blocks; what is left at the end joins the last block. Empty for fewer than one block.
 [[nodiscard]] std::vector<Block> blocks_of(std::span<const double> values);
 
-// The median of all values. REQUIRES: a block. With fewer than three blocks the interval is infinite: chance is unknown.
+// The median of all values. REQUIRES: a block. With fewer than three blocks the interval is infinite: chance is
+// unknown.
 [[nodiscard]] Interval median_interval(const std::vector<Block>& blocks);
 // The ratio of the medians of two independent measurements.
 [[nodiscard]] Interval ratio_interval(const std::vector<Block>& numerator, const std::vector<Block>& denominator);

@@ -142,6 +142,10 @@ constexpr std::string_view kDeviceReductionMeaning =
     "or the network between hosts; auto: NCCL if all ranks have it, otherwise the CPUs. The same on all ranks.";
 constexpr std::string_view kTcpCongestionMeaning =
     "TCP congestion control between hosts. system: the kernel's default; auto: the default, but cubic instead of bbr.";
+constexpr std::string_view kFileRange = "off, or the start of a file's name";
+constexpr std::string_view kStepLogMeaning =
+    "Each rank appends a line for each training step to `<value>.rank<R>.jsonl`: where the time went.";
+constexpr std::string_view kTimelineMeaning = "Each rank writes a trace for Perfetto to `<value>.rank<R>.json`.";
 constexpr std::string_view kSyncMeaning =
     "For measurements. off: gradients are not reduced and weights are not compared, so each rank trains a model of its "
     "own.";
@@ -193,12 +197,8 @@ constexpr ConfigRow kRows[] = {
      false, kAdvanced},
     {"KOLO_SPIN_ITERATIONS", "0 to 1000000000", "How often a wait polls before it yields, and before it sleeps.",
      parse_int<&Config::spin_iterations, 0, 1'000'000'000>, print_int<&Config::spin_iterations>, false, kAdvanced},
-    {"KOLO_STEP_LOG", "off, or the start of a file's name",
-     "Each rank appends a line for each training step to `<value>.rank<R>.jsonl`: where the time went.",
-     parse_file<&Config::step_log>, print_file<&Config::step_log>, true},
-    {"KOLO_TIMELINE", "off, or the start of a file's name",
-     "Each rank writes a trace for Perfetto to `<value>.rank<R>.json`.", parse_file<&Config::timeline>,
-     print_file<&Config::timeline>, true},
+    {"KOLO_STEP_LOG", kFileRange, kStepLogMeaning, parse_file<&Config::step_log>, print_file<&Config::step_log>, true},
+    {"KOLO_TIMELINE", kFileRange, kTimelineMeaning, parse_file<&Config::timeline>, print_file<&Config::timeline>, true},
     {"KOLO_SYNC", "off, on", kSyncMeaning, parse_enum<&Config::sync, kSwitch>, print_enum<&Config::sync, kSwitch>, true,
      kAdvanced},
     {"KOLO_OVERLAP", "off, on", "For measurements. off: the reduction of gradients starts after backward.",

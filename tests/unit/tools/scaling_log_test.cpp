@@ -14,7 +14,8 @@ using testing::HasSubstr;
 std::string head(int rank, int size) {
   return R"({"kind":"step_log","rank":)" + std::to_string(rank) + R"(,"size":)" + std::to_string(size) +
          R"(,"host":"h)" + std::to_string(rank) +
-         R"(","clock_offset_us":0,"clock_error_us":40,"facts":{"local_cores":"2","local_ranks":"1","libtorch":"2.11.0"}})"
+         R"(","clock_offset_us":0,"clock_error_us":40,)"
+         R"("facts":{"local_cores":"2","local_ranks":"1","libtorch":"2.11.0"}})"
          "\n";
 }
 
@@ -28,9 +29,7 @@ std::string step(int number, double start_us, double synchronize_us) {
 
 class ScalingLog : public testing::Test {
  protected:
-  void write(int rank, const std::string& text) {
-    folder_.write("steps.rank" + std::to_string(rank) + ".jsonl", text);
-  }
+  void write(int rank, const std::string& text) { folder_.write("steps.rank" + std::to_string(rank) + ".jsonl", text); }
   std::string refusal(int ranks, int warmup, int last) {
     try {
       static_cast<void>(read_run(folder_.path(), ranks, warmup, last));

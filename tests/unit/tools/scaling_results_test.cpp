@@ -102,8 +102,8 @@ TEST(ScalingCompare, NamesOtherRowsAndEnvironments) {
   ordered_json after = results();
   after["rows"][1]["key"] = "ranks3";
   after["environment"]["cpu"] = "another";
-  EXPECT_THAT(compare(results(), after),
-              AllOf(HasSubstr("only in the second: 2 ranks"), HasSubstr(R"(cpu differs: "test" before, "another" after)")));
+  EXPECT_THAT(compare(results(), after), AllOf(HasSubstr("only in the second: 2 ranks"),
+                                               HasSubstr(R"(cpu differs: "test" before, "another" after)")));
   after["rows"] = ordered_json::array();
   EXPECT_THROW(static_cast<void>(compare(results(), after)), UsageError);
 }
