@@ -33,6 +33,7 @@ if(TARGET kolo_torch)
 endif()
 if(TARGET kolo_program)
   install(TARGETS kolo_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(PROGRAMS ${kolo_SOURCE_DIR}/script/cluster DESTINATION libexec/kolo)  # for `kolo scaling --hosts`
   set_target_properties(kolo_program PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 endif()
 

@@ -65,7 +65,7 @@ void Recorder::follow(Phase phase, std::int64_t begin, std::int64_t end) {
   phase_.end_ns = end;
 }
 
-void Recorder::queue(const TimelineEvent& event) {
+void Recorder::queue(const TimelineEvent& event) noexcept {
   counters_->timeline_events.add();
   timeline_->add(event);
 }
@@ -132,9 +132,8 @@ void Recorder::describe(const std::string& name, const std::string& value) noexc
 
 void Recorder::add(const TimelineEvent& event) noexcept {
   if (!has_timeline()) return;
-  mark([&](std::int64_t) {
-    if (timeline_) queue(event);
-  });
+  const std::lock_guard lock(mutex_);
+  if (timeline_) queue(event);
 }
 
 void Recorder::wait_began() noexcept {

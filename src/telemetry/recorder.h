@@ -64,7 +64,7 @@ class Recorder final : public StepRecorder {
   void mark(Mark&& mark) noexcept;
   void start_account();
   void follow(Phase phase, std::int64_t begin, std::int64_t end);
-  void queue(const TimelineEvent& event);
+  void queue(const TimelineEvent& event) noexcept;
 
   Counters* counters_ = nullptr;
   Clock clock_ = now_ns;
