@@ -13,6 +13,7 @@ CLI::App& add_perf_command(CLI::App& app);
 void add_sweep_command(CLI::App& perf);
 void add_engine_command(CLI::App& perf);
 void add_data_command(CLI::App& app);
+void add_trace_command(CLI::App& app);
 // `status` becomes what the program exits with.
 void add_run_command(CLI::App& app, int& status);
 void add_scaling_command(CLI::App& app, int& status);  // as add_run_command()

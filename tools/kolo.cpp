@@ -63,6 +63,7 @@ int main(int argc, char** argv) {
   kolo::tools::add_data_command(app);
   kolo::tools::add_run_command(app, status);
   kolo::tools::add_scaling_command(app, status);
+  kolo::tools::add_trace_command(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

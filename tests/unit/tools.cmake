@@ -7,3 +7,7 @@ if(TARGET kolo_run)
   # clang-tidy takes one of its two command lines, and knows no headers that GCC has compiled.
   set_source_files_properties(${kolo_SOURCE_DIR}/tools/perf_data.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
 endif()
+if(TARGET kolo_trace)
+  kolo_test(unit.tools.trace SOURCES tools/trace_event_test.cpp tools/trace_clock_test.cpp tools/trace_merge_test.cpp
+    LINK kolo_trace nlohmann_json::nlohmann_json LABELS unit)
+endif()
