@@ -18,6 +18,7 @@
 #include "scaling_hosts.h"
 #include "scaling_job.h"
 #include "scaling_log.h"
+#include "trace_merge.h"
 
 namespace kolo::tools {
 namespace {
@@ -186,6 +187,7 @@ class RowRunner {
     for (const auto& [index, repetition] : order) keys.push_back(rows_[index].key);
     progress_.expect(std::move(keys));
     for (const auto& [index, repetition] : order) run(index, repetition);
+    trace();
     return std::move(results_);
   }
 
@@ -202,7 +204,7 @@ class RowRunner {
     }
     progress_.begin(row, repetition);
     const auto start = Clock::now();
-    const int steps = start_job(row, folder);
+    const int steps = start_job(row, folder, options_.steps);
     results_[index].runs.push_back(read_run(folder, row.ranks, options_.warmup, steps));
     write_file(folder / "done.json", json{{"steps", steps}, {"seconds", seconds_since(start)}}.dump() + "\n");
     std::vector<double> times;
@@ -219,7 +221,28 @@ class RowRunner {
     return done.at("steps").get<int>();
   }
 
-  int start_job(const Row& row, const fs::path& folder) {
+  // A short run of kolo with the most ranks, after those that are measured.
+  void trace() {
+    const fs::path out = fs::path(options_.out) / "trace";
+    if (fs::exists(out / "trace.json.gz")) return;
+    const Row* most = nullptr;
+    for (const Row& row : rows_) {
+      if (row.variant.empty() && (most == nullptr || row.ranks >= most->ranks)) most = &row;
+    }
+    const fs::path folder = fs::absolute(fs::path(options_.out) / "runs" / "trace");
+    Row row = *most;
+    row.environment["KOLO_TIMELINE"] = (folder / "timeline").string();
+    start_job(row, folder, options_.warmup + static_cast<int>(kBlockSteps));
+    MergeOptions merge;
+    for (int rank = 0; rank < row.ranks; ++rank) {
+      merge.files.push_back((folder / ("timeline.rank" + std::to_string(rank) + ".json")).string());
+    }
+    merge.out = out.string();
+    merge.partial = true;  // the job was ended, and the last line of a file may be cut off
+    static_cast<void>(merge_traces(merge));
+  }
+
+  int start_job(const Row& row, const fs::path& folder, int steps) {
     fs::remove_all(folder);
     fs::create_directories(folder);
     if (row.hosts > 0) hosts_.set_rate(row.hosts, row.rate);
@@ -230,9 +253,9 @@ class RowRunner {
     job.folder = folder;
     job.ranks = row.ranks;
     job.warmup = options_.warmup;
-    job.steps = options_.steps;
+    job.steps = steps;
     job.timeout = options_.timeout;
-    job.progress = [this](int steps) { progress_.step(steps, options_.steps); };
+    job.progress = [this, steps](int done) { progress_.step(done, steps); };
     try {
       return run_job(job);
     } catch (const UsageError& error) {

@@ -5,7 +5,7 @@
 //   OUT/plan.json                     what the runs are of
 //   OUT/runs/<row>/<repetition>/      steps.rank<R>.jsonl, output.txt; done.json comes last
 //   OUT/results.json                  rewritten after each run
-//   OUT/trace.json.gz                 of the row with the most ranks
+//   OUT/trace/                        `kolo trace merge` of a short run with the most ranks
 #include <vector>
 
 #include "scaling_plan.h"

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """kolo scaling as users start it: scaling_runs.py KOLO FIRST_PROGRAM PROGRAM_WITHOUT_KOLO"""
+import gzip
 import json
 import os
 import pathlib
@@ -35,6 +36,9 @@ def check_table(folder):
     assert rows["ranks2"]["reduced_bytes"] > 0 and "slowest_rank" in rows["ranks2"], rows["ranks2"]
     assert rows["ranks2-sync-off"]["parts"]["communication_ms"] == 0, rows["ranks2-sync-off"]
     assert {"cpu", "kernel", "kolo", "mpi", "libtorch"} <= results["environment"].keys(), results["environment"]
+    trace = json.loads(gzip.decompress((folder / "out/trace/trace.json.gz").read_bytes()))
+    assert {event["pid"] for event in trace["traceEvents"]} == {0, 1}, trace["traceEvents"][:5]
+    assert any(event["name"] == "reduction" for event in trace["traceEvents"])
     # The same command has nothing left to run.
     again = scaling("--ranks", 2, "--steps", 50, "--repeat", 2, "--items-per-step", 32, "--ablate", "overlap", "--out",
                     "out", "--", PROGRAM, folder=folder)
