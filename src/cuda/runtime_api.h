@@ -25,6 +25,7 @@ struct Dim3 {
 enum class CopyKind : int { host_to_host, host_to_device, device_to_host, device_to_device, by_address };
 
 inline constexpr unsigned kStreamNonBlocking = 1;     // cudaStreamNonBlocking: not ordered with the default stream
+inline constexpr unsigned kEventTiming = 0;           // cudaEventDefault
 inline constexpr unsigned kEventDisableTiming = 2;    // cudaEventDisableTiming
 inline constexpr unsigned kHostAllocPortable = 1;     // cudaHostAllocPortable: pinned for every device
 inline constexpr unsigned kHostRegisterPortable = 1;  // cudaHostRegisterPortable: the same
@@ -84,6 +85,7 @@ struct RuntimeApi {
   Status (*event_destroy)(EventHandle event) = nullptr;
   Status (*event_record)(EventHandle event, StreamHandle stream) = nullptr;
   Status (*event_query)(EventHandle event) = nullptr;
+  Status (*event_elapsed_time)(float* milliseconds, EventHandle from, EventHandle to) = nullptr;
 
   Status (*allocate)(void** memory, std::size_t bytes) = nullptr;                         // cudaMalloc
   Status (*release)(void* memory) = nullptr;                                              // cudaFree

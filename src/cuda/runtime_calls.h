@@ -30,6 +30,7 @@
   CALL(event_destroy, cudaEventDestroy)                            \
   CALL(event_record, cudaEventRecord)                              \
   CALL(event_query, cudaEventQuery)                                \
+  CALL(event_elapsed_time, cudaEventElapsedTime)                   \
   CALL(allocate, cudaMalloc)                                       \
   CALL(release, cudaFree)                                          \
   CALL(allocate_pinned, cudaHostAlloc)                             \

@@ -24,9 +24,10 @@ bool passed(const Runtime& runtime, Status status, const char* call) {
 
 }  // namespace
 
-Event::Event(RuntimePtr runtime, int device) : runtime_(std::move(runtime)), device_(device) {
+Event::Event(RuntimePtr runtime, int device, Timing timing) : runtime_(std::move(runtime)), device_(device) {
   const DeviceGuard guard(*runtime_, device_);
-  runtime_->check(runtime_->api().event_create(&handle_, kEventDisableTiming), "cudaEventCreateWithFlags");
+  const unsigned flags = timing == Timing::on ? kEventTiming : kEventDisableTiming;
+  runtime_->check(runtime_->api().event_create(&handle_, flags), "cudaEventCreateWithFlags");
 }
 
 Event::~Event() {
@@ -62,6 +63,14 @@ void Event::record(Stream stream) {
 bool Event::passed() const {
   const DeviceGuard guard(*runtime_, device_);
   return cuda::passed(*runtime_, runtime_->api().event_query(handle_), "cudaEventQuery");
+}
+
+std::optional<float> milliseconds_between(const Runtime& runtime, const Event& from, const Event& to) {
+  const DeviceGuard guard(runtime, to.device());
+  float milliseconds = 0;
+  const Status status = runtime.api().event_elapsed_time(&milliseconds, from.handle(), to.handle());
+  if (!passed(runtime, status, "cudaEventElapsedTime")) return std::nullopt;
+  return milliseconds;
 }
 
 bool is_captured(const Runtime& runtime, Stream stream) {

@@ -2,6 +2,7 @@
 // Order on a device. kolo::Stream is the view that travels through interfaces; here are its owners, events, and the one
 // function that orders streams: wait_for().
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -11,10 +12,13 @@
 
 namespace kolo::cuda {
 
+enum class Timing { off, on };
+
 // A point in a stream, once recorded. Not copyable; movable. Never waits on destruction.
 class Event {
  public:
-  Event(RuntimePtr runtime, int device);
+  // Timing::on: for milliseconds_between(); such an event costs the device more.
+  Event(RuntimePtr runtime, int device, Timing timing = Timing::off);
   ~Event();
   Event(Event&& other) noexcept;
   Event& operator=(Event&& other) noexcept;
@@ -38,6 +42,9 @@ class Event {
 // What is enqueued in `later` from now on waits for `earlier`; the host does not. UsageError for an event that was
 // never recorded: the device would take it for one that has passed.
 void wait_for(const Runtime& runtime, Stream later, const Event& earlier);
+// The device's time from one event to another, negative if `to` comes first; nothing while the device has not passed
+// both. Has the precision of a float. Throws BackendError. REQUIRES: Timing::on, recorded().
+[[nodiscard]] std::optional<float> milliseconds_between(const Runtime& runtime, const Event& from, const Event& to);
 // Whether what is enqueued in `stream` now goes into a CUDA graph and not to the device.
 [[nodiscard]] bool is_captured(const Runtime& runtime, Stream stream);
 

@@ -15,9 +15,28 @@ device::BucketShape shape_of(const PlannedBucket& plan) {
 BucketOnDevice::BucketOnDevice(const PlannedBucket& plan, const Place& place, std::size_t own_words)
     : Bucket(plan, own_words), lane_(*place.lane), memory_(lane_, shape_of(plan), place.timeout) {}
 
+void BucketOnDevice::record(telemetry::Recorder& recorder, std::size_t number) noexcept {
+  recorder_ = &recorder;
+  reduction_.name = "reduction";
+  reduction_.bytes = plan().bytes;
+  reduction_.track = telemetry::kFirstBucketTrack + static_cast<std::uint32_t>(number);
+}
+
 void BucketOnDevice::open(const Stamp& stamp) {
   Bucket::open(stamp);
   memory_.open();
+  recorded_ = 0;
+  reduction_.round = stamp.round;
+}
+
+void BucketOnDevice::begin_reduction() noexcept {
+  if (recorder_ != nullptr) recorded_ = recorder_->reduction_began(lane_.stream());
+}
+
+void BucketOnDevice::end_reduction() {
+  if (recorded_ == 0) return;
+  if (recorder_->has_timeline()) reduction_.algorithm = algorithm();
+  recorder_->reduction_ended(recorded_, reduction_, lane_.stream());
 }
 
 bool BucketOnDevice::pack(std::size_t slot, const void* data, Stream ready) {

@@ -2,11 +2,14 @@
 // A bucket in memory of a device, whoever reduces it: what comes in and how the results are handed out.
 #include "device/bucket_memory.h"
 #include "engine/bucket.h"
+#include "telemetry/recorder.h"
 
 namespace kolo::engine {
 
 class BucketOnDevice : public Bucket {
  public:
+  // Marks its reductions from now on, as bucket `number`. `recorder` is borrowed.
+  void record(telemetry::Recorder& recorder, std::size_t number) noexcept;
   void open(const Stamp& stamp) override;
   bool pack(std::size_t slot, const void* data, Stream ready) final;
   bool place(std::size_t slot, std::byte* data) final { return pack(slot, data, lane_.stream()); }
@@ -24,10 +27,16 @@ class BucketOnDevice : public Bucket {
 
   [[nodiscard]] device::Lane& lane() noexcept { return lane_; }
   [[nodiscard]] device::BucketMemory& memory() noexcept { return memory_; }
+  // The reduction is what is enqueued in the lane between both.
+  void begin_reduction() noexcept;
+  void end_reduction();
 
  private:
   device::Lane& lane_;
   device::BucketMemory memory_;
+  telemetry::Recorder* recorder_ = nullptr;
+  std::uint64_t recorded_ = 0;  // the recorder's number of this reduction; 0: none
+  telemetry::TimelineEvent reduction_;
 };
 
 }  // namespace kolo::engine

@@ -20,13 +20,20 @@ void DeviceBucket::launch(const Reduction& reduction, bool as_void) {
   state_ = State::launched;
 }
 
+const char* DeviceBucket::algorithm() {
+  if (agreement_.size() == 1) return nullptr;
+  return lane().route() == device::Route::shares_by_devices ? "hierarchical" : "nccl";
+}
+
 bool DeviceBucket::advance() {
   if (state_ == State::launched && agreement_.advance()) state_ = State::agreed;
   if (state_ == State::agreed && agreement_.takes_turn()) {
     if (!voided()) {
       const telemetry::Range range("kolo: reduce bucket", plan().bytes);
       memory().pack(scale_);
+      begin_reduction();
       memory().sum();
+      end_reduction();
     }
     state_ = State::complete;
   }

@@ -35,6 +35,7 @@ class DeviceBucket final : public BucketOnDevice {
   bool advance() override;
   [[nodiscard]] bool moved() noexcept override { return agreement_.moved(); }
   [[nodiscard]] std::vector<Rank> waiting_for() const override { return agreement_.waiting_for(); }
+  [[nodiscard]] const char* algorithm() override;
 
  private:
   [[nodiscard]] std::uint64_t& turn() noexcept { return own_word(0); }

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <utility>
 
+#include "device/event_clock.h"
 #include "device/step_launcher.h"
 #include "engine/engine_impl.h"
 #include "kernels/images.h"
@@ -25,6 +26,8 @@ void EngineImpl::need_lane(int device) {
   }
   if (!parts_.make_lane) throw UsageError("gradients are on a device, but this Context has none");
   auto lane = parts_.make_lane(device);
+  parts_.recorder->use_device_clock(std::make_unique<device::EventClock>(lane->runtime(), device),
+                                    [log = parts_.log](const std::string& line) { log(LogLevel::warn, line); });
   const std::scoped_lock lock(progress_lock_);
   lane_ = std::move(lane);
   published_lane_.store(lane_.get(), std::memory_order_release);

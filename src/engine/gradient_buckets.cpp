@@ -90,20 +90,26 @@ void GradientRounds::make_buckets(Frozen& next) {
     next.arena = std::make_shared<GradientArena>(table_, settings_.options.in_place_from, std::move(memory.arena));
   }
   for (std::size_t b = 0; b < next.plan.buckets.size(); ++b) {
-    auto own = next.plan.buckets[b].on_device ? nullptr : std::move(*next_memory++);
+    const PlannedBucket& plan = next.plan.buckets[b];
+    if (plan.on_device) {
+      auto bucket = make_device_bucket(plan);
+      bucket->record(host_.step_recorder(), b);
+      next.buckets.push_back(std::move(bucket));
+      continue;
+    }
     RegisteredBuffer* const home = next.arena && scattered[b] ? &next.arena->memory() : nullptr;
-    next.buckets.push_back(make_bucket(next.plan.buckets[b], std::move(own), home));
+    next.buckets.push_back(make_host_bucket(plan, std::move(*next_memory++), home));
   }
 }
 
-std::unique_ptr<Bucket> GradientRounds::make_bucket(const PlannedBucket& plan, std::unique_ptr<RegisteredBuffer> memory,
-                                                    RegisteredBuffer* home) {
-  if (plan.on_device) return make_device_bucket(plan);
+std::unique_ptr<Bucket> GradientRounds::make_host_bucket(const PlannedBucket& plan,
+                                                         std::unique_ptr<RegisteredBuffer> memory,
+                                                         RegisteredBuffer* home) {
   return std::make_unique<HostBucket>(
       HostBucketParts{&plan, {host_.communicators()(), std::move(memory), &host_.counters()}, home});
 }
 
-std::unique_ptr<Bucket> GradientRounds::make_device_bucket(const PlannedBucket& plan) {
+std::unique_ptr<BucketOnDevice> GradientRounds::make_device_bucket(const PlannedBucket& plan) {
   device::Lane& lane = *host_.lane();
   const bool staged = lane.route() == device::Route::hosts;
   auto communicator = staged ? host_.communicators()() : make_prepared(host_.communicators(), host_.timeout());

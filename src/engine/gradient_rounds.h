@@ -155,9 +155,10 @@ class GradientRounds final : public GradientReducer {
   void check_contribution(std::size_t index, const Contribution& contribution);
   void refuse_capture(const std::string& what, Stream stream) const;
   void add(std::size_t index, Contribution contribution, std::byte* place);
-  [[nodiscard]] std::unique_ptr<Bucket> make_bucket(const PlannedBucket& plan, std::unique_ptr<RegisteredBuffer> memory,
-                                                    RegisteredBuffer* home);
-  [[nodiscard]] std::unique_ptr<Bucket> make_device_bucket(const PlannedBucket& plan);
+  [[nodiscard]] std::unique_ptr<Bucket> make_host_bucket(const PlannedBucket& plan,
+                                                         std::unique_ptr<RegisteredBuffer> memory,
+                                                         RegisteredBuffer* home);
+  [[nodiscard]] std::unique_ptr<class BucketOnDevice> make_device_bucket(const PlannedBucket& plan);
   [[nodiscard]] bool on_device() const;
   void let_go(std::unique_ptr<Frozen> plan);
   [[nodiscard]] std::unique_ptr<Frozen> make_frozen(const Item& item);

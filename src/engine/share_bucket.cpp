@@ -33,6 +33,7 @@ bool ShareBucket::advance() {
   if (state_ == State::agreed_again && agreement_.takes_turn()) {
     crossing_.order_lane();
     memory().spread();
+    end_reduction();
     state_ = State::complete;
   }
   moved_ |= state_ != before;
@@ -46,6 +47,7 @@ void ShareBucket::begin() {
   }
   const telemetry::Range range("kolo: carry bucket", plan().bytes);
   memory().pack(scale_);
+  begin_reduction();
   memory().gather();
   crossing_.begin();
   state_ = State::crossing;

@@ -37,6 +37,7 @@ class ShareBucket final : public BucketOnDevice {
   bool advance() override;
   [[nodiscard]] bool moved() noexcept override;
   [[nodiscard]] std::vector<Rank> waiting_for() const override;
+  [[nodiscard]] const char* algorithm() override { return "mixed"; }
 
  private:
   [[nodiscard]] std::uint64_t& first_turn() noexcept { return own_word(0); }

@@ -24,6 +24,7 @@ void StagedBucket::launch(const Reduction& reduction, bool as_void) {
   }
   const telemetry::Range range("kolo: stage bucket", plan().bytes);
   memory().pack(1.0);
+  begin_reduction();
   memory().fetch(reduction_.data());
   state_ = State::fetching;
 }
@@ -34,7 +35,10 @@ bool StagedBucket::advance() {
     state_ = State::reducing;
   }
   if (state_ == State::reducing && reduction_.advance()) {
-    if (!voided()) memory().put(reduction_.data());
+    if (!voided()) {
+      memory().put(reduction_.data());
+      end_reduction();
+    }
     state_ = State::complete;
   }
   return state_ == State::complete;

@@ -29,6 +29,7 @@ class StagedBucket final : public BucketOnDevice {
   bool advance() override;
   [[nodiscard]] bool moved() noexcept override { return reduction_.moved(); }
   [[nodiscard]] std::vector<Rank> waiting_for() const override;
+  [[nodiscard]] const char* algorithm() override { return reduction_.algorithm(); }
 
  private:
   HostReduction reduction_;

@@ -41,15 +41,26 @@ void Recorder::start_timeline(std::unique_ptr<Timeline> timeline) {
   const std::lock_guard lock(mutex_);
   start_account();
   timeline_ = std::move(timeline);
-  account_.set_on_phase([this](Phase phase, std::int64_t begin, std::int64_t end) { follow(phase, begin, end); });
+  const auto on_phase = [this](Phase phase, std::int64_t begin, std::int64_t end) { follow(phase, begin, end); };
+  account_.set_on_phase(on_phase);
+  device_.set_on_phase(on_phase);
+  device_.set_on_reduction([this](const TimelineEvent& reduction) { queue(reduction); });
   timeline_on_.store(true, std::memory_order_release);
   on_.store(true, std::memory_order_release);
 }
 
 void Recorder::start_account() {
   if (is_on()) return;
-  account_ = StepAccount();
-  account_.start(clock_());
+  const std::int64_t now = clock_();
+  account_.start(now);
+  device_.start(now);
+}
+
+void Recorder::use_device_clock(std::unique_ptr<DeviceClock> clock, Warn warn) {
+  const std::lock_guard lock(mutex_);
+  if (device_.has_clock()) return;
+  device_.set_clock(std::move(clock));
+  warn_ = std::move(warn);
 }
 
 // Adjacent stretches of one phase are one span: hooks, updates of single weights.
@@ -71,12 +82,15 @@ void Recorder::queue(const TimelineEvent& event) noexcept {
 }
 
 void Recorder::stop_timeline() noexcept {
+  mark([&](std::int64_t) { write_device_steps(); });
   std::unique_ptr<Timeline> last;  // is destroyed, which completes its file, after the lock is released
   const std::lock_guard lock(mutex_);
   if (timeline_ && phase_.end_ns != 0) queue(std::exchange(phase_, {}));
   timeline_on_.store(false, std::memory_order_release);
   on_.store(log_ != nullptr, std::memory_order_release);
   account_.set_on_phase({});
+  device_.set_on_phase({});
+  device_.set_on_reduction({});
   last = std::move(timeline_);
 }
 
@@ -94,34 +108,70 @@ void Recorder::mark(Mark&& mark) noexcept {
   try {
     const std::lock_guard lock(mutex_);
     mark(clock_());
+  } catch (const Error& error) {  // of a device
+    end_by(error);
   } catch (const std::exception&) {
   }
 }
 
-void Recorder::gradient_computed(std::uint64_t& pass, Stream /*stream*/) noexcept {
-  mark([&](std::int64_t now) { account_.gradient_computed(pass, now); });
+void Recorder::end_by(const Error& error) noexcept {
+  Warn warn;
+  {
+    const std::lock_guard lock(mutex_);
+    device_.set_clock(nullptr);
+    warn = std::exchange(warn_, {});
+  }
+  stop();
+  if (!warn) return;
+  try {
+    warn(std::string("step log and timeline: state=ended error=\"") + error.what() +
+         "\". Training continues. Times come from the device, which has failed");
+  } catch (const std::exception&) {  // no memory for the words
+  }
 }
 
-void Recorder::begin(StepPart part, Stream /*stream*/) noexcept {
-  mark([&](std::int64_t now) { account_.begin(part, now); });
+void Recorder::write(const StepTimes& times) {
+  ++steps_;
+  if (!log_) return;
+  log_->write(steps_, times);
+  counters_->steps_recorded.add();
 }
 
-void Recorder::end(StepPart part, Stream /*stream*/) noexcept {
-  mark([&](std::int64_t now) { account_.end(part, now); });
+void Recorder::write_device_steps() {
+  while (const auto times = device_.take_step()) write(*times);
 }
 
-void Recorder::end_step(Stream /*stream*/) noexcept {
+void Recorder::gradient_computed(std::uint64_t& pass, Stream stream) noexcept {
   mark([&](std::int64_t now) {
-    const StepTimes times = account_.end_step(now);
-    ++steps_;
-    if (!log_) return;
-    log_->write(steps_, times);
-    counters_->steps_recorded.add();
+    stream.on_host() ? account_.gradient_computed(pass, now) : device_.gradient_computed(pass, stream);
+  });
+}
+
+void Recorder::begin(StepPart part, Stream stream) noexcept {
+  mark([&](std::int64_t now) {
+    if (stream.on_host()) return account_.begin(part, now);
+    device_.begin(part, stream);
+    write_device_steps();
+  });
+}
+
+void Recorder::end(StepPart part, Stream stream) noexcept {
+  mark([&](std::int64_t now) { stream.on_host() ? account_.end(part, now) : device_.end(part, stream); });
+}
+
+void Recorder::end_step(Stream stream) noexcept {
+  mark([&](std::int64_t now) {
+    if (stream.on_host()) return write(account_.end_step(now));
+    device_.end_step(stream);
+    write_device_steps();
   });
 }
 
 void Recorder::abandon_step() noexcept {
-  mark([&](std::int64_t now) { account_.abandon_step(now); });
+  mark([&](std::int64_t now) {
+    account_.abandon_step(now);
+    device_.abandon_step(now);
+  });
 }
 
 void Recorder::describe(const std::string& name, const std::string& value) noexcept {
@@ -150,6 +200,17 @@ void Recorder::reduction_began(std::uint64_t bytes) noexcept {
 
 void Recorder::reduction_ended() noexcept {
   mark([&](std::int64_t now) { account_.reduction_ended(now); });
+}
+
+std::uint64_t Recorder::reduction_began(Stream stream) noexcept {
+  std::uint64_t number = 0;
+  mark([&](std::int64_t) { number = device_.reduction_began(stream); });
+  return number;
+}
+
+void Recorder::reduction_ended(std::uint64_t number, const TimelineEvent& reduction, Stream stream) noexcept {
+  if (number == 0) return;
+  mark([&](std::int64_t) { device_.reduction_ended(number, reduction, stream); });
 }
 
 Span::Span(Recorder& recorder, const char* name, std::uint64_t bytes) noexcept

@@ -5,6 +5,9 @@
 //   recorder.start_step_log(std::make_unique<StepLog>(path, head, warn));
 //   recorder.reduction_began(bytes); ... recorder.reduction_ended();   // by the engine, around each bucket
 //
+// If the gradients lie on a device, its clock takes the times of marks, and the step log is some steps behind
+// (device_marks.h).
+//
 // Thread-safe.
 #include <atomic>
 #include <cstdint>
@@ -13,8 +16,10 @@
 #include <mutex>
 #include <string>
 
+#include "kolo/error.h"
 #include "kolo/spi/step_recorder.h"
 #include "telemetry/counters.h"
+#include "telemetry/device_marks.h"
 #include "telemetry/step_account.h"
 #include "telemetry/step_log.h"
 #include "telemetry/timeline.h"
@@ -25,6 +30,7 @@ class Recorder final : public StepRecorder {
  public:
   // Nanoseconds that never decrease.
   using Clock = std::function<std::int64_t()>;
+  using Warn = std::function<void(const std::string&)>;
 
   Recorder() = default;
   // `counters` is borrowed; `clock` is for tests.
@@ -37,7 +43,10 @@ class Recorder final : public StepRecorder {
   // REQUIRES: no timeline is running.
   void start_timeline(std::unique_ptr<Timeline> timeline);
   void stop_timeline() noexcept;
-  // Completes both. Later marks have no effect.
+  // For marks in streams of a device, which have no effect without it. The first clock is kept. If it fails, `warn`
+  // gets one line, the step log and the timeline end, and training goes on.
+  void use_device_clock(std::unique_ptr<DeviceClock> clock, Warn warn);
+  // Completes both; steps that a device has not completed are left out. Later marks have no effect.
   void stop() noexcept;
   [[nodiscard]] bool has_timeline() const noexcept { return timeline_on_.load(std::memory_order_acquire); }
 
@@ -55,6 +64,10 @@ class Recorder final : public StepRecorder {
   // A reduction of gradients is in flight on this rank.
   void reduction_began(std::uint64_t bytes) noexcept;
   void reduction_ended() noexcept;
+  // The same in `stream` of a device. The number that the first returns is for the second; `reduction` has all but the
+  // times. A reduction that does not end within its step does not count.
+  [[nodiscard]] std::uint64_t reduction_began(Stream stream) noexcept;
+  void reduction_ended(std::uint64_t number, const TimelineEvent& reduction, Stream stream) noexcept;
   // For the timeline. REQUIRES: the names in `event` are literals.
   void add(const TimelineEvent& event) noexcept;
   [[nodiscard]] std::int64_t now() const { return clock_(); }
@@ -63,6 +76,9 @@ class Recorder final : public StepRecorder {
   template <class Mark>
   void mark(Mark&& mark) noexcept;
   void start_account();
+  void write(const StepTimes& times);
+  void write_device_steps();
+  void end_by(const Error& error) noexcept;
   void follow(Phase phase, std::int64_t begin, std::int64_t end);
   void queue(const TimelineEvent& event) noexcept;
 
@@ -70,8 +86,10 @@ class Recorder final : public StepRecorder {
   Clock clock_ = now_ns;
   std::atomic<bool> on_{false};
   std::atomic<bool> timeline_on_{false};
-  std::mutex mutex_;  // guards everything from here on
-  StepAccount account_;
+  std::mutex mutex_;     // guards everything from here on
+  StepAccount account_;  // of marks on the host
+  DeviceMarks device_;
+  Warn warn_;  // of a device that fails
   std::uint64_t steps_ = 0;
   std::unique_ptr<StepLog> log_;
   std::unique_ptr<Timeline> timeline_;

@@ -5,6 +5,11 @@
 namespace kolo::telemetry {
 
 void StepAccount::start(std::int64_t now) noexcept {
+  synchronizing_ = updating_ = waiting_ = in_flight_ = 0;
+  open_step(now);
+}
+
+void StepAccount::open_step(std::int64_t now) noexcept {
   last_ = open_since_ = now;
   times_ = StepTimes{};
   times_.start_ns = now;
@@ -109,7 +114,7 @@ StepTimes StepAccount::end_step(std::int64_t now) {
   settle(stage_ == Stage::forward ? Phase::before_first_gradient : Phase::other);
   times_.step_ns = now - times_.start_ns;
   const StepTimes times = times_;
-  start(now);
+  open_step(now);
   return times;
 }
 
@@ -117,7 +122,7 @@ void StepAccount::abandon_step(std::int64_t now) {
   advance(now);
   settle(Phase::other);
   synchronizing_ = updating_ = 0;
-  start(now);
+  open_step(now);
 }
 
 }  // namespace kolo::telemetry

@@ -37,7 +37,7 @@ class StepAccount {
   using OnPhase = std::function<void(Phase phase, std::int64_t begin_ns, std::int64_t end_ns)>;
   void set_on_phase(OnPhase on_phase) { on_phase_ = std::move(on_phase); }
 
-  // The first step begins.
+  // The first step begins. Gradients may still have the numbers of earlier passes, so those are not given again.
   void start(std::int64_t now) noexcept;
   void gradient_computed(std::uint64_t& pass, std::int64_t now);
   void begin(StepPart part, std::int64_t now);
@@ -53,6 +53,7 @@ class StepAccount {
  private:
   // Time whose phase the next mark decides: between two hooks, or behind the last.
   enum class Stage : std::uint8_t { forward, backward, closing };
+  void open_step(std::int64_t now) noexcept;
   void advance(std::int64_t now);
   void settle(Phase phase);
   void add(Phase phase, std::int64_t begin, std::int64_t end);

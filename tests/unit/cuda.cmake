@@ -14,4 +14,4 @@ add_dependencies(unit.cuda kolo_old_runtime kolo_incomplete_runtime)
 # That the simulated device finds what it is there to find.
 kolo_test(unit.simulated_device LABELS unit LINK kolo_simulated_device SOURCES
   ${folder}/kolo_kernels_test.cpp ${folder}/simulated_calls_test.cpp ${folder}/simulated_deadlocks_test.cpp ${folder}/simulated_memory_test.cpp
-  ${folder}/simulated_order_test.cpp ${folder}/simulated_schedules_test.cpp)
+  ${folder}/simulated_order_test.cpp ${folder}/simulated_schedules_test.cpp ${folder}/simulated_time_test.cpp)

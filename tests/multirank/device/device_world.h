@@ -27,11 +27,14 @@ class DeviceWorld {
     std::map<int, std::string> without_nccl{};  // ranks, and why
     // So many devices before the ranks' are nobody's. All threads begin with the first device, and run() leaves it so.
     int free_devices = 0;
+    std::function<std::chrono::nanoseconds(const std::string& what)> takes{};  // of operations, in simulated time
   };
   using Mutate = std::function<cuda::RuntimeApi(const cuda::RuntimeApi&)>;
   explicit DeviceWorld(const Options& options, const Mutate& mutate = {})
       : free_devices_(options.free_devices),
-        device_({.devices = free_devices_ + static_cast<int>(options.hosts.size()), .seed = options.seed}),
+        device_({.devices = free_devices_ + static_cast<int>(options.hosts.size()),
+                 .seed = options.seed,
+                 .takes = options.takes}),
         nccl_(device_, {.seed = options.seed}),
         runtime_(std::make_shared<const cuda::Runtime>(mutate ? mutate(device_.api()) : device_.api())) {
     add_kolo_kernels(device_);

@@ -25,8 +25,7 @@ bool asks_only(std::string_view call) {
 DeviceCore::DeviceCore(const DeviceOptions& given)
     : options(given),
       memory([this](Fault fault, std::string text) { report(fault, std::move(text)); }),
-      streams(given.devices, given.seed, memory,
-              [this](Fault fault, std::string text) { report(fault, std::move(text)); }),
+      streams(given, memory, [this](Fault fault, std::string text) { report(fault, std::move(text)); }),
       generation(next_generation()) {}
 
 void DeviceCore::report(Fault fault, std::string text) {

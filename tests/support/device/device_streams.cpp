@@ -15,9 +15,9 @@ OperationId operation_id(const Point& point) {
   return (static_cast<OperationId>(point.stream + 1) << kPositionBits) | point.position;
 }
 
-DeviceStreams::DeviceStreams(int devices, std::uint64_t seed, DeviceMemory& memory, DeviceMemory::Report report)
-    : random_(seed), memory_(memory), report_(std::move(report)) {
-  for (int device = 0; device < devices; ++device) create(device, false).legacy = true;
+DeviceStreams::DeviceStreams(const DeviceOptions& options, DeviceMemory& memory, DeviceMemory::Report report)
+    : random_(options.seed), memory_(memory), report_(std::move(report)), takes_(options.takes) {
+  for (int device = 0; device < options.devices; ++device) create(device, false).legacy = true;
   favourites_ = random_() % 2 == 0;
 }
 
@@ -47,6 +47,7 @@ Entry& DeviceStreams::enqueue(SimulatedStream& stream, Operation operation, std:
                               const Clock& known) {
   Entry entry;
   entry.point = {stream.index, ++stream.issued};
+  entry.issued = host_time_;
   entry.after = std::move(after);
   join(stream.clock, known);
   for (const auto& other : streams_) {  // the default stream and the blocking ones of its device wait for each other
@@ -110,11 +111,27 @@ bool DeviceStreams::runnable(SimulatedStream& stream) {
   for (const OperationId id : front.operation.behind) {
     if (find(id) != nullptr) return false;
   }
-  if (!front.arrived) {
-    front.arrived = true;
-    if (front.operation.arrived && !front.broken) front.operation.arrived();
-  }
+  if (!front.arrived) arrive(front);
   return true;
+}
+
+void DeviceStreams::arrive(Entry& entry) {
+  entry.arrived = true;
+  entry.arrived_at = std::max(entry.issued, end_of({entry.point.stream, entry.point.position - 1}));
+  for (const Point& point : entry.after) entry.arrived_at = std::max(entry.arrived_at, end_of(point));
+  if (entry.operation.meets) arrivals_[operation_id(entry.point)] = entry.arrived_at;
+  if (entry.operation.arrived && !entry.broken) entry.operation.arrived();
+}
+
+SimulatedTime DeviceStreams::end_of(const Entry& entry) const {
+  SimulatedTime begin = entry.arrived_at;
+  if (entry.operation.meets) {
+    for (const OperationId id : entry.operation.meets()) {
+      const auto arrival = arrivals_.find(id);
+      if (arrival != arrivals_.end()) begin = std::max(begin, arrival->second);
+    }
+  }
+  return begin + (takes_ ? takes_(entry.operation.what) : entry.operation.takes);
 }
 
 std::vector<SimulatedStream*> DeviceStreams::candidates() {
@@ -148,6 +165,7 @@ void DeviceStreams::run_front(SimulatedStream& stream) {
   } catch (const std::exception& error) {
     report_(Fault::bad_call, *entry.what + ": " + error.what());
   }
+  stream.ends.push_back(end_of(entry));
   stream.done = entry.point.position;
 }
 

@@ -1,9 +1,11 @@
 #pragma once
 // Streams as queues, events as edges between them, and the scheduler that chooses what runs next.
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <random>
 #include <set>
@@ -21,12 +23,16 @@ struct Point {
   std::uint64_t position = 0;
 };
 
+using SimulatedTime = std::chrono::nanoseconds;  // since the device was made
+
 struct Entry {
   Operation operation;
   std::shared_ptr<const std::string> what;  // operation.what, and which of what stream
   Point point;
   Clock clock;                                      // what is before it, and itself
   std::vector<Point> after;                         // edges
+  SimulatedTime issued{0};                          // when the host enqueued it
+  SimulatedTime arrived_at{0};                      // when all that it is ordered behind had ended
   std::function<std::vector<Range>()> late_ranges;  // known only when it runs: tables in the device's memory
   bool kernel = false;
   bool arrived = false;
@@ -46,11 +52,13 @@ struct SimulatedStream {
   std::uint64_t done = 0;
   Clock clock;  // of what is enqueued next, without what the host knows
   int favour = 0;
+  std::vector<SimulatedTime> ends;  // of its operations that have run, by position
 };
 
 struct SimulatedEvent {
   int device = 0;
   bool destroyed = false;
+  bool timed = false;
   Point point;  // of the latest record
   Clock clock;
 };
@@ -58,7 +66,7 @@ struct SimulatedEvent {
 // Not thread-safe: the core's lock guards it.
 class DeviceStreams {
  public:
-  DeviceStreams(int devices, std::uint64_t seed, DeviceMemory& memory, DeviceMemory::Report report);
+  DeviceStreams(const DeviceOptions& options, DeviceMemory& memory, DeviceMemory::Report report);
 
   SimulatedStream& create(int device, bool blocking);
   // Null for a handle that is none, or destroyed. A null handle is the default stream of `device`.
@@ -69,6 +77,11 @@ class DeviceStreams {
   void record(SimulatedEvent& event, SimulatedStream& stream);
   void wait(SimulatedStream& stream, const SimulatedEvent& event);
 
+  void pass_time(SimulatedTime time) { host_time_ += time; }
+  // REQUIRES: done(point).
+  [[nodiscard]] SimulatedTime end_of(const Point& point) const {
+    return point.position == 0 ? SimulatedTime{0} : streams_[point.stream]->ends[point.position - 1];
+  }
   [[nodiscard]] bool done(const Point& point) const { return streams_[point.stream]->done >= point.position; }
   // What a synchronisation of the stream waits for: its own last operation; the default stream: all blocking ones'.
   [[nodiscard]] std::vector<Point> pending(const SimulatedStream& stream) const;
@@ -99,6 +112,8 @@ class DeviceStreams {
 
  private:
   bool runnable(SimulatedStream& stream);
+  void arrive(Entry& entry);
+  [[nodiscard]] SimulatedTime end_of(const Entry& entry) const;
   [[nodiscard]] std::vector<SimulatedStream*> candidates();
   SimulatedStream& choose(const std::vector<SimulatedStream*>& from);
   void run_front(SimulatedStream& stream);
@@ -116,7 +131,10 @@ class DeviceStreams {
   Clock host_order_;         // a part of it
   bool favourites_ = false;  // whether some streams are let run far ahead of others
   int until_new_favours_ = 0;
-  std::set<OperationId> circles_;  // members of circles that were found
+  std::function<SimulatedTime(const std::string& what)> takes_;
+  SimulatedTime host_time_{0};
+  std::map<OperationId, SimulatedTime> arrivals_;  // of operations that are carried out together with others
+  std::set<OperationId> circles_;                  // members of circles that were found
 };
 
 [[nodiscard]] OperationId operation_id(const Point& point);

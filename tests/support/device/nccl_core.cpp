@@ -175,6 +175,11 @@ void NcclCore::launch(SimulatedComm& comm, PendingLaunch group) {
     for (const Part& part : *parts) part.meeting->wait_list(part.side, found);
     return found;
   };
+  operation.meets = [parts] {
+    std::vector<OperationId> found;
+    for (const Part& part : *parts) part.meeting->add_ids(found);
+    return found;
+  };
   operation.missing = [parts] {
     std::string text;
     for (const Part& part : *parts) text += part.meeting->missing();

@@ -51,6 +51,7 @@ class Meeting {
   [[nodiscard]] const NcclCall& call(int side) const { return at(side).call; }
   [[nodiscard]] bool ready() const;
   void wait_list(int side, std::vector<OperationId>& into) const;
+  void add_ids(std::vector<OperationId>& into) const;  // of all sides
   [[nodiscard]] std::string missing() const;
   // Writes the result of `side`. REQUIRES: ready().
   void run(int side);

@@ -53,6 +53,10 @@ void Meeting::wait_list(int side, std::vector<OperationId>& into) const {
   }
 }
 
+void Meeting::add_ids(std::vector<OperationId>& into) const {
+  for (const Side& side : sides_) into.push_back(side.id);
+}
+
 std::string Meeting::missing() const {
   std::string text;
   for (int side = 0; side < sides(); ++side) {

@@ -265,10 +265,11 @@ Status stream_is_capturing(cuda::StreamHandle handle, int* status) {
   });
 }
 
-Status event_create(cuda::EventHandle* event, unsigned) {
+Status event_create(cuda::EventHandle* event, unsigned flags) {
   return call("event_create", [&](DeviceCore& core, Held&) {
     auto made = std::make_unique<SimulatedEvent>();
     made->device = core.current_device();
+    made->timed = (flags & cuda::kEventDisableTiming) == 0;
     *event = made.get();
     core.events.emplace(*event, std::move(made));
     return cuda::kSuccess;
@@ -310,6 +311,29 @@ Status event_query(cuda::EventHandle handle) {
                       cuda::kSuccess);
     }
     return core.query({event->point}, event->clock);
+  });
+}
+
+Status event_elapsed_time(float* milliseconds, cuda::EventHandle from_handle, cuda::EventHandle to_handle) {
+  return unsafe_call("event_elapsed_time", [&](DeviceCore& core, Held&) {
+    const SimulatedEvent* const from = core.event(from_handle, "event_elapsed_time");
+    const SimulatedEvent* const to = core.event(to_handle, "event_elapsed_time");
+    if (from == nullptr || to == nullptr) return kInvalidHandle;
+    if (!from->timed || !to->timed || from->device != to->device) {
+      return core.bad(Fault::bad_call, "event_elapsed_time: an event without timing, or two of different devices",
+                      kInvalidHandle);
+    }
+    if (from->point.position == 0 || to->point.position == 0) {
+      return core.bad(Fault::unrecorded_event, "an event that was never recorded is asked for its time",
+                      kInvalidHandle);
+    }
+    Clock clock = from->clock;
+    join(clock, to->clock);
+    const Status status = core.query({from->point, to->point}, clock);
+    if (status != cuda::kSuccess) return status;
+    const SimulatedTime time = core.streams.end_of(to->point) - core.streams.end_of(from->point);
+    *milliseconds = static_cast<float>(static_cast<double>(time.count()) / 1e6);
+    return cuda::kSuccess;
   });
 }
 
@@ -361,7 +385,8 @@ cuda::RuntimeApi simulated_api() {
                        .event_create = event_create,
                        .event_destroy = event_destroy,
                        .event_record = event_record,
-                       .event_query = event_query};
+                       .event_query = event_query,
+                       .event_elapsed_time = event_elapsed_time};
   api.context_state = context_state;
   add_transfers(api);
   return api;

@@ -115,6 +115,11 @@ void SimulatedDevice::report(Fault fault, std::string text) {
   core_->report(fault, std::move(text));
 }
 
+void SimulatedDevice::pass_time(std::chrono::nanoseconds time) {
+  const auto held = lock();
+  core_->streams.pass_time(time);
+}
+
 void SimulatedDevice::set_polls_order(bool order) {
   const auto held = lock();
   core_->options.polls_order = order;
@@ -176,6 +181,13 @@ int SimulatedDevice::live_events() const {
   const auto held = lock();
   int sum = 0;
   for (const auto& [handle, event] : core_->events) sum += event->destroyed ? 0 : 1;
+  return sum;
+}
+
+int SimulatedDevice::timed_events() const {
+  const auto held = lock();
+  int sum = 0;
+  for (const auto& [handle, event] : core_->events) sum += event->timed ? 1 : 0;
   return sum;
 }
 

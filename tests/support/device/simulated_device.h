@@ -46,6 +46,10 @@ struct Operation {
   std::function<std::string()> missing{};  // optional: what ready() waits for that is not enqueued yet, in words
   // Runs after these also. An order of running only: it orders no accesses to memory.
   std::vector<OperationId> behind{};
+  std::chrono::nanoseconds takes{0};  // simulated time; see DeviceOptions::takes
+  // Optional: the operations that are carried out together with it, on other devices: none begins before all have
+  // arrived. For simulated time.
+  std::function<std::vector<OperationId>()> meets{};
 };
 
 enum class Fault : std::uint8_t {
@@ -83,6 +87,8 @@ struct DeviceOptions {
   // How long a call that blocks (stream_synchronize) waits while nothing at all happens before that is called a
   // deadlock. One that is certain, because operations wait for each other in a circle, is found without waiting.
   std::chrono::milliseconds patience{20'000};
+  // How long an operation takes, by its text, in place of Operation::takes. Null: as that says.
+  std::function<std::chrono::nanoseconds(const std::string& what)> takes{};
 };
 
 using KernelBody = std::function<void(const void* arguments, unsigned blocks, unsigned threads)>;
@@ -122,6 +128,10 @@ class SimulatedDevice {
   void changed();
   void report(Fault fault, std::string text);
 
+  // Simulated time passes for the host: nothing that is enqueued from now on begins before that. Operations take time
+  // as they say, whatever the schedule: one begins when all that it is ordered behind has ended. Copies and kernels
+  // take none, unless DeviceOptions::takes says so.
+  void pass_time(std::chrono::nanoseconds time);
   // DeviceOptions::polls_order from now on.
   void set_polls_order(bool order);
 
@@ -141,6 +151,7 @@ class SimulatedDevice {
   [[nodiscard]] std::set<int> contexts() const;
   [[nodiscard]] int live_streams() const;
   [[nodiscard]] int live_events() const;
+  [[nodiscard]] int timed_events() const;  // that were ever made
   void set_capturing(cuda::StreamHandle stream, bool capturing);
   [[nodiscard]] int priority(cuda::StreamHandle stream) const;  // what it was made with
 

@@ -1,0 +1,55 @@
+#pragma once
+// Times on a device for the step log and the timeline: of events with timing, against one that is the reference.
+//
+//   CPU        recorded_at             polls
+//                |
+//   own stream   reference                                 next reference
+//   streams          mark      mark         mark               mark
+//
+// The device tells times between two events, as a float. So a mark's time is the reference's time on the CPU, and the
+// time between both. The reference lies in a stream that is empty otherwise, where it passes at once; it is renewed
+// when the floats become coarse.
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "cuda/stream.h"
+#include "telemetry/device_clock.h"
+#include "telemetry/recorder.h"
+
+namespace kolo::device {
+
+// Uses the device from the first mark on.
+class EventClock final : public telemetry::DeviceClock {
+ public:
+  // Milliseconds after which the reference is renewed: until then a float tells 30 ns apart.
+  static constexpr float kFar = 250;
+
+  // `now` is for tests.
+  EventClock(cuda::RuntimePtr runtime, int device, telemetry::Recorder::Clock now = telemetry::Recorder::now_ns);
+
+  [[nodiscard]] std::optional<Mark> record(Stream stream) override;
+  void record_again(Mark mark, Stream stream) override;
+  [[nodiscard]] std::optional<std::int64_t> time_of(Mark mark) override;
+  void release(Mark mark) noexcept override { free_.push_back(mark); }
+
+ private:
+  struct Reference {
+    cuda::Event event;
+    std::int64_t recorded_at = 0;  // by the CPU
+    std::int64_t time = 0;
+  };
+  [[nodiscard]] Reference make_reference();
+  void renew();
+
+  cuda::RuntimePtr runtime_;
+  int device_;
+  telemetry::Recorder::Clock now_;
+  std::optional<cuda::OwnStream> stream_;  // of references
+  std::optional<Reference> reference_;
+  std::optional<Reference> next_;    // recorded, and not passed when last looked at
+  std::vector<cuda::Event> events_;  // by mark
+  std::vector<Mark> free_;
+};
+
+}  // namespace kolo::device
