@@ -1,9 +1,12 @@
 // The part of GradientRounds that launches buckets and waits for them, with marks for the step log and the timeline.
+#include <algorithm>
+#include <utility>
+
 #include "engine/gradient_rounds.h"
 
 namespace kolo::engine {
 
-// On a device the recorder takes the times of events.
+// A rank that is alone reduces nothing. On a device the recorder takes the times of events.
 bool GradientRounds::is_recorded(std::size_t bucket) const {
   return host_.allocator().size() > 1 && !frozen_->plan.buckets[bucket].on_device;
 }
@@ -11,9 +14,9 @@ bool GradientRounds::is_recorded(std::size_t bucket) const {
 void GradientRounds::launch(std::size_t bucket, bool as_void) {
   telemetry::Recorder& recorder = host_.step_recorder();
   if (recorder.is_on() && is_recorded(bucket)) {
-    recorder.reduction_began(frozen_->plan.buckets[bucket].bytes);
-    launched_at_.resize(frozen_->buckets.size());
+    launched_at_.resize(std::max(launched_at_.size(), frozen_->buckets.size()));
     launched_at_[bucket] = recorder.now();
+    recorder.reduction_began(frozen_->plan.buckets[bucket].bytes);
   }
   const Reduction reduction{settings_.options.op, settings_.options.prescale, settings_.options.postscale,
                             settings_.algorithm};
@@ -23,13 +26,14 @@ void GradientRounds::launch(std::size_t bucket, bool as_void) {
 
 void GradientRounds::note_complete(std::size_t bucket) {
   telemetry::Recorder& recorder = host_.step_recorder();
-  if (recorder.is_on() && is_recorded(bucket)) {
+  const std::int64_t launched = bucket < launched_at_.size() ? std::exchange(launched_at_[bucket], 0) : 0;
+  if (launched != 0) {
     recorder.reduction_ended();
-    if (recorder.has_timeline() && bucket < launched_at_.size()) {
+    if (recorder.has_timeline()) {
       telemetry::TimelineEvent event;
       event.name = "reduction";
       event.algorithm = frozen_->buckets[bucket]->algorithm();
-      event.begin_ns = launched_at_[bucket];
+      event.begin_ns = launched;
       event.end_ns = recorder.now();
       event.bytes = frozen_->plan.buckets[bucket].bytes;
       event.round = round_;

@@ -352,9 +352,10 @@ void GradientRounds::negotiate(bool alike) {
   }
   auto entry = make_entry(settings);
   entry.beside = host_.open_beside(settings_.id);
-  const telemetry::Span span(host_.step_recorder(), "negotiation");
   auto work = host_.submit_round(std::move(entry), on_device(), [this](const Item& item) { freeze(item); });
   try {
+    const telemetry::Span span(host_.step_recorder(), "negotiation");
+    const telemetry::RecordedWait wait(host_.step_recorder());
     work.wait();  // MismatchError and PeerFailedError end here; everything is listed, or nothing
   } catch (const MismatchError& error) {
     if (alike) throw;

@@ -219,7 +219,7 @@ class GradientRounds final : public GradientReducer {
   std::vector<Ready> ready_;                                  // handed over, not launched; guarded by ready_lock_
   std::vector<std::size_t> complete_;                         // buckets, and not passed on yet; guarded by ready_lock_
   std::vector<std::size_t> launched_;                         // progress lock, as the next one
-  std::vector<std::int64_t> launched_at_;                     // by bucket; for the timeline
+  std::vector<std::int64_t> launched_at_;                     // by bucket; 0: while steps were not recorded
   bool as_void_ = false;                                      // how to launch what is handed over next
   std::exception_ptr error_;                                  // guarded by ready_lock_
   std::atomic<std::uint64_t> error_from_{~std::uint64_t{0}};  // the first round that cannot complete

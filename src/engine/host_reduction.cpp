@@ -36,6 +36,7 @@ void HostReduction::start(const Reduction& reduction, FlagWords flags) {
 
 void HostReduction::start_segmented(const Reduction& reduction, FlagWords flags, const SegmentedBuffer& scattering) {
   parts_.counters->launches.add();
+  last_ = reduction;
   operation_ = parts_.communicator->start_segmented(options(reduction, flags), scattering);
 }
 

@@ -178,7 +178,7 @@ void Context::Parts::start_lone_engine() {
   if (bootstrap->placement().rank == 0) {
     logger.warn("sync=off: gradients are not reduced, each rank trains its own model. Only the times mean something");
   }
-  lone_wires.calls = std::make_shared<base::CallLimit>();  // limits nothing: no call is made on these wires
+  lone_wires.calls = std::make_shared<base::CallLimit>();  // no program calls collectives of this world directly
   engine::EngineParts parts = engine_parts(alone, lone_wires, lone_engine);
   parts.calls = lone_wires.calls.get();
   lone_engine = engine::EngineImpl::make(std::move(parts));
@@ -224,6 +224,7 @@ void Context::wait_for_devices() {
 void Context::report_failure(const std::exception& error) noexcept {
   if (parts_->lone_engine) parts_->lone_engine->fail_round(error);
   parts_->engine->fail_round(error);
+  parts_->recorder->abandon_step();
 }
 std::exception_ptr Context::failure() const noexcept {
   try {

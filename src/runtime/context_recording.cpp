@@ -34,12 +34,19 @@ void Context::Parts::start_recording_alone() {
 void Context::Parts::start_timeline(const std::string& file, const Allgather& allgather) {
   const Placement& placement = bootstrap->placement();
   measure_clock(allgather);
-  runtime::open_on_all(placement.rank, allgather, [&] {
-    if (recorder->has_timeline()) throw UsageError("timeline: one is running already; call stop_timeline() before");
-    recorder->start_timeline(std::make_unique<telemetry::Timeline>(
-        runtime::file_of_rank(file, placement.rank, ".json"), runtime::run_facts(placement, config, *clock_offset),
-        counters, [this](const std::string& line) { logger.warn(line); }));
-  });
+  bool started = false;
+  try {
+    runtime::open_on_all(placement.rank, allgather, [&] {
+      if (recorder->has_timeline()) throw UsageError("timeline: one is running already; call stop_timeline() before");
+      recorder->start_timeline(std::make_unique<telemetry::Timeline>(
+          runtime::file_of_rank(file, placement.rank, ".json"), runtime::run_facts(placement, config, *clock_offset),
+          counters, [this](const std::string& line) { logger.warn(line); }));
+      started = true;
+    });
+  } catch (...) {
+    if (started) recorder->stop_timeline();  // another rank has none
+    throw;
+  }
 }
 
 // Once: the timeline of ranks that drift apart is corrected by `kolo trace merge`.

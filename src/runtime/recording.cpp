@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "kolo/error.h"
 
@@ -38,8 +39,9 @@ ClockOffset measure_clock_offset(Rank rank, bool on_host_of_rank_0, const Allgat
     if (round > 0) low = std::max(low, before.sent - number_in(first.substr(first.find(' '))));
   }
   if (rank == 0 || on_host_of_rank_0) return {};
-  const std::int64_t error = (high - low) / 2;
-  return {low + error, std::max<std::int64_t>(error, 0)};
+  if (high < low) std::swap(low, high);  // the clocks drifted apart meanwhile: the offset was both
+  const std::int64_t error = (high - low + 1) / 2;
+  return {low + error, error};
 }
 
 telemetry::RunFacts run_facts(const Placement& placement, const Config& config, const ClockOffset& offset) {
@@ -61,16 +63,22 @@ std::string file_of_rank(const std::string& start, Rank rank, const std::string&
   return start + ".rank" + std::to_string(rank) + end;
 }
 
+// The first letter of what is gathered is the type of the error.
 void open_on_all(Rank rank, const Allgather& allgather, const std::function<void()>& open) {
+  const std::string place = "rank " + std::to_string(rank) + ": ";
   std::string error;
   try {
     open();
   } catch (const UsageError& failure) {
-    error = failure.what();
+    error = "U" + place + failure.what();
+  } catch (const std::exception& failure) {
+    error = "B" + place + failure.what();
   }
-  const auto errors = allgather(error.empty() ? "" : "rank " + std::to_string(rank) + ": " + error);
+  const auto errors = allgather(error);
   const auto first = std::ranges::find_if(errors, [](const std::string& text) { return !text.empty(); });
-  if (first != errors.end()) throw UsageError(*first);
+  if (first == errors.end()) return;
+  if (first->front() == 'U') throw UsageError(first->substr(1));
+  throw BackendError(first->substr(1));
 }
 
 }  // namespace kolo::runtime

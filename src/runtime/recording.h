@@ -33,7 +33,8 @@ struct ClockOffset {
 // "run/steps", 3 and ".jsonl": "run/steps.rank3.jsonl".
 [[nodiscard]] std::string file_of_rank(const std::string& start, Rank rank, const std::string& end);
 
-// Collective: if `open` throws UsageError on a rank, every rank throws it, with the rank.
+// Collective: if `open` throws UsageError on a rank, every rank throws it, with the rank. Other exceptions become
+// BackendError.
 void open_on_all(Rank rank, const Allgather& allgather, const std::function<void()>& open);
 
 }  // namespace kolo::runtime

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -18,6 +19,13 @@ std::string head_of(std::string_view kind, const RunFacts& facts) {
                       {"clock_error_us", 1e-3 * static_cast<double>(facts.clock_error_ns)}};
   for (const auto& [name, value] : facts.facts) head["facts"][name] = value;
   return head.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string quoted(std::string_view text) {
+  const bool plain = std::ranges::all_of(
+      text, [](char letter) { return letter >= ' ' && letter <= '~' && letter != '"' && letter != '\\'; });
+  if (plain) return "\"" + std::string(text) + "\"";
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 std::string microseconds_text(std::int64_t ns) {

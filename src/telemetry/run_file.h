@@ -19,6 +19,8 @@ struct RunFacts {
 
 // The head as one line of JSON. `kind`: of the file.
 [[nodiscard]] std::string head_of(std::string_view kind, const RunFacts& facts);
+// As a string of JSON, with its quotes.
+[[nodiscard]] std::string quoted(std::string_view text);
 // "1234.567"
 [[nodiscard]] std::string microseconds_text(std::int64_t ns);
 // Returns 0, or the errno of the write that failed.

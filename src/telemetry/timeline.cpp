@@ -105,9 +105,8 @@ void Timeline::write(const std::vector<TimelineEvent>& events) {
       text += ",\n{\"name\":\"thread_name\",\"ph\":\"M\"" + place + ",\"args\":{\"name\":\"" +
               name_of_track(event.track) + "\"}}";
     }
-    text += ",\n{\"name\":\"";
-    text += event.name;
-    text += "\",\"ph\":\"X\"" + place + ",\"ts\":" + microseconds_text(event.begin_ns) +
+    text += ",\n{\"name\":" + quoted(event.name) + ",\"ph\":\"X\"" + place +
+            ",\"ts\":" + microseconds_text(event.begin_ns) +
             ",\"dur\":" + microseconds_text(event.end_ns - event.begin_ns);
     if (event.bytes != 0 || event.algorithm != nullptr) {
       text += ",\"args\":{\"bytes\":" + std::to_string(event.bytes);
@@ -118,17 +117,20 @@ void Timeline::write(const std::vector<TimelineEvent>& events) {
     }
     text += "}";
   }
-  const bool had_failed = error_ != 0;
   put(text);
-  if (error_ != 0) counters_.timeline_dropped.add(events.size());
-  if (error_ != 0 && !had_failed) {
-    warn_("timeline: state=ended file=" + path_ + " error=\"" + base::errno_text(error_) +
-          "\". Training continues. Free space, or choose a file on another disk");
-  }
+  if (failed_) counters_.timeline_dropped.add(events.size());
 }
 
 void Timeline::put(const std::string& text) noexcept {
-  if (error_ == 0) error_ = write_all(file_.get(), text);
+  if (failed_) return;
+  const int error = write_all(file_.get(), text);
+  failed_ = error != 0;
+  if (!failed_) return;
+  try {
+    warn_("timeline: state=ended file=" + path_ + " error=\"" + base::errno_text(error) +
+          "\". Training continues. Free space, or choose a file on another disk");
+  } catch (const std::exception&) {  // no memory for the words
+  }
 }
 
 }  // namespace kolo::telemetry

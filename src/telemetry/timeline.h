@@ -58,7 +58,7 @@ class Timeline {
   std::condition_variable wake_;
   std::vector<TimelineEvent> queue_;  // guarded by mutex_, as the next one
   bool stopping_ = false;
-  int error_ = 0;                      // of a write; then nothing more is written. Of the writer, as the next one
+  bool failed_ = false;                // a write; then nothing more is written. Of the writer, as the next one
   std::vector<std::uint32_t> tracks_;  // that have a name in the file
   std::thread writer_;
 };

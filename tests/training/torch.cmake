@@ -17,3 +17,5 @@ kolo_test(training.frozen TORCH SOURCES frozen_test.cpp LABELS training torch TI
 kolo_test(training.model TORCH SOURCES model_test.cpp ops_test.cpp LABELS training torch unsanitized TIMEOUT 300)
 kolo_test(training.optimizer_interface TORCH SOURCES optimizer_interface_test.cpp LABELS training torch TIMEOUT 120)
 kolo_test(training.odd_tensors TORCH SOURCES odd_tensors_test.cpp LABELS training torch TIMEOUT 300)
+kolo_test(training.recorded TORCH SOURCES step_log_test.cpp measurement_settings_test.cpp LABELS training torch
+  TIMEOUT 300 PROCESSORS 2)

@@ -1,4 +1,5 @@
-kolo_test(unit.telemetry SOURCES telemetry/counters_test.cpp telemetry/device_marks_test.cpp telemetry/logger_test.cpp LABELS unit)
+kolo_test(unit.telemetry LABELS unit SOURCES telemetry/counters_test.cpp telemetry/device_marks_test.cpp telemetry/logger_test.cpp
+  telemetry/recorder_test.cpp telemetry/step_account_test.cpp telemetry/step_log_test.cpp telemetry/timeline_test.cpp)
 
 if(KOLO_NVTX_INCLUDE AND NOT KOLO_WITH_CUDA STREQUAL OFF)
   add_library(kolo_range_listener MODULE telemetry/range_listener.cpp)
