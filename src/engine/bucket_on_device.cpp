@@ -15,11 +15,11 @@ device::BucketShape shape_of(const PlannedBucket& plan) {
 BucketOnDevice::BucketOnDevice(const PlannedBucket& plan, const Place& place, std::size_t own_words)
     : Bucket(plan, own_words), lane_(*place.lane), memory_(lane_, shape_of(plan), place.timeout) {}
 
-void BucketOnDevice::record(telemetry::Recorder& recorder, std::size_t number) noexcept {
+void BucketOnDevice::record(telemetry::Recorder& recorder, std::uint32_t track) noexcept {
   recorder_ = &recorder;
   reduction_.name = "reduction";
   reduction_.bytes = plan().bytes;
-  reduction_.track = telemetry::kFirstBucketTrack + static_cast<std::uint32_t>(number);
+  reduction_.track = track;
 }
 
 void BucketOnDevice::open(const Stamp& stamp) {

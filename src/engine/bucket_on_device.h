@@ -8,8 +8,8 @@ namespace kolo::engine {
 
 class BucketOnDevice : public Bucket {
  public:
-  // Marks its reductions from now on, as bucket `number`. `recorder` is borrowed.
-  void record(telemetry::Recorder& recorder, std::size_t number) noexcept;
+  // Marks its reductions from now on. `recorder` is borrowed; `track` is the bucket's in the timeline.
+  void record(telemetry::Recorder& recorder, std::uint32_t track) noexcept;
   void open(const Stamp& stamp) override;
   bool pack(std::size_t slot, const void* data, Stream ready) final;
   bool place(std::size_t slot, std::byte* data) final { return pack(slot, data, lane_.stream()); }

@@ -93,7 +93,7 @@ void GradientRounds::make_buckets(Frozen& next) {
     const PlannedBucket& plan = next.plan.buckets[b];
     if (plan.on_device) {
       auto bucket = make_device_bucket(plan);
-      bucket->record(host_.step_recorder(), b);
+      bucket->record(host_.step_recorder(), telemetry::bucket_track(settings_.id, b));
       next.buckets.push_back(std::move(bucket));
       continue;
     }

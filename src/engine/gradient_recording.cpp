@@ -37,7 +37,7 @@ void GradientRounds::note_complete(std::size_t bucket) {
       event.end_ns = recorder.now();
       event.bytes = frozen_->plan.buckets[bucket].bytes;
       event.round = round_;
-      event.track = telemetry::kFirstBucketTrack + static_cast<std::uint32_t>(bucket);
+      event.track = telemetry::bucket_track(settings_.id, bucket);
       recorder.add(event);
     }
   }

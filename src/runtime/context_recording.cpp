@@ -49,7 +49,7 @@ void Context::Parts::start_timeline(const std::string& file, const Allgather& al
   }
 }
 
-// Once: the timeline of ranks that drift apart is corrected by `kolo trace merge`.
+// Unless it has been: the step log and the timeline of one start share a measurement.
 void Context::Parts::measure_clock(const Allgather& allgather) {
   if (clock_offset) return;
   const Placement& placement = bootstrap->placement();
@@ -59,6 +59,7 @@ void Context::Parts::measure_clock(const Allgather& allgather) {
 
 void Context::start_timeline(const std::string& file) {
   parts_->require_open("Context::start_timeline()");
+  parts_->clock_offset.reset();  // clocks have drifted since the last measurement
   parts_->start_timeline(file, [this](const std::string& mine) { return gather_texts(*this, "start_timeline", mine); });
 }
 

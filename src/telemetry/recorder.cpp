@@ -132,9 +132,7 @@ void Recorder::end_by(const Error& error) noexcept {
 
 void Recorder::write(const StepTimes& times) {
   ++steps_;
-  if (!log_) return;
-  log_->write(steps_, times);
-  counters_->steps_recorded.add();
+  if (log_ && log_->write(steps_, times)) counters_->steps_recorded.add();
 }
 
 void Recorder::write_device_steps() {

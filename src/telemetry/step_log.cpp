@@ -56,8 +56,8 @@ void StepLog::write_head() {
 }
 
 // Times in microseconds with three decimals, so that the fields of a line add up exactly.
-void StepLog::write(std::uint64_t step, const StepTimes& times) {
-  if (!file_) return;
+bool StepLog::write(std::uint64_t step, const StepTimes& times) {
+  if (!file_) return false;
   if (!head_written_) write_head();
   buffer_ += "{\"kind\":\"step\",\"step\":" + std::to_string(step);
   for (const Field& field : kFields) {
@@ -70,9 +70,10 @@ void StepLog::write(std::uint64_t step, const StepTimes& times) {
   buffer_ += ",\"reductions\":" + std::to_string(times.reductions) +
              ",\"reduced_bytes\":" + std::to_string(times.reduced_bytes) + "}\n";
   const std::int64_t now = times.start_ns + times.step_ns;
-  if (buffer_.size() < kBlock && now - flushed_ns_ < kFlushNs) return;
+  if (buffer_.size() < kBlock && now - flushed_ns_ < kFlushNs) return true;
   flushed_ns_ = now;
   flush();
+  return static_cast<bool>(file_);
 }
 
 void StepLog::flush() noexcept {

@@ -23,7 +23,8 @@ class StepLog {
 
   // Before the first step.
   void describe(const std::string& name, const std::string& value);
-  void write(std::uint64_t step, const StepTimes& times);
+  // Returns false if the log has ended.
+  bool write(std::uint64_t step, const StepTimes& times);
   void flush() noexcept;
 
  private:

@@ -33,7 +33,9 @@ constexpr std::uint32_t kFirstThreadTrack = 1U << 24;
 std::string name_of_track(std::uint32_t track) {
   if (track == kPhaseTrack) return "step";
   if (track >= kFirstThreadTrack) return "thread " + std::to_string(track - kFirstThreadTrack);
-  return "bucket " + std::to_string(track - kFirstBucketTrack);
+  const std::uint32_t reducer = (track - kFirstBucketTrack) / kTracksOfAReducer;
+  const std::string bucket = "bucket " + std::to_string((track - kFirstBucketTrack) % kTracksOfAReducer);
+  return reducer == 0 ? bucket : "gradients/" + std::to_string(reducer) + " " + bucket;
 }
 
 }  // namespace

@@ -15,11 +15,15 @@
 
 namespace kolo::telemetry {
 
-// Where an event is drawn. thread: that of the calling thread. Reductions of different buckets overlap: each bucket has
-// a track, kFirstBucketTrack + its number.
+// Where an event is drawn. kThreadTrack: the track of the calling thread. Reductions overlap, so each bucket of each
+// reducer has a track.
 inline constexpr std::uint32_t kThreadTrack = 0;
 inline constexpr std::uint32_t kPhaseTrack = 1;
 inline constexpr std::uint32_t kFirstBucketTrack = 1000;
+inline constexpr std::uint32_t kTracksOfAReducer = 4000;
+[[nodiscard]] constexpr std::uint32_t bucket_track(std::size_t reducer, std::size_t bucket) noexcept {
+  return kFirstBucketTrack + static_cast<std::uint32_t>(reducer * kTracksOfAReducer + bucket % kTracksOfAReducer);
+}
 
 struct TimelineEvent {
   const char* name = "";            // a literal, as the next one
