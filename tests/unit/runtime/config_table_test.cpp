@@ -107,20 +107,30 @@ TEST(ConfigTable, DescribeShowsEffectiveValue) {
 }
 
 TEST(ConfigTable, InvalidValueIsUsageErrorThatNamesVariableValueAndRange) {
-  const std::map<std::string, std::string> bad = {
-      {"KOLO_BUCKET_BYTES", "16X"},     {"KOLO_LAST_BUCKET_BYTES", "0"},
-      {"KOLO_TIMEOUT", "30"},           {"KOLO_STALL_WARNING", "-1s"},
-      {"KOLO_MONITOR", "yes"},          {"KOLO_MONITOR_TIMEOUT", "99ms"},
-      {"KOLO_NETWORK", "udp"},          {"KOLO_INTERFACE", "a b"},
-      {"KOLO_COORDINATOR", "yes"},      {"KOLO_RING_SEGMENT_BYTES", "2G"},
-      {"KOLO_SPIN_ITERATIONS", "-1"},   {"KOLO_LOG_LEVEL", "WARN"},
-      {"KOLO_SHARED_DEVICE", "1"},      {"KOLO_NCCL_MAX_CTAS", "65"},
-      {"KOLO_DEVICE_REDUCTION", "mpi"}, {"KOLO_NCCL_REGISTRATION", "buffer"},
-      {"KOLO_STREAM_PRIORITY", "-5"},
-
-      {"KOLO_TCP_CONGESTION", "c c"},
-
-      {"KOLO_IDLE_BUFFER_BYTES", "-1"}};
+  const std::map<std::string, std::string> bad = {{"KOLO_BUCKET_BYTES", "16X"},
+                                                  {"KOLO_LAST_BUCKET_BYTES", "0"},
+                                                  {"KOLO_TIMEOUT", "30"},
+                                                  {"KOLO_STALL_WARNING", "-1s"},
+                                                  {"KOLO_MONITOR", "yes"},
+                                                  {"KOLO_MONITOR_TIMEOUT", "99ms"},
+                                                  {"KOLO_NETWORK", "udp"},
+                                                  {"KOLO_INTERFACE", "a b"},
+                                                  {"KOLO_COORDINATOR", "yes"},
+                                                  {"KOLO_RING_SEGMENT_BYTES", "2G"},
+                                                  {"KOLO_SPIN_ITERATIONS", "-1"},
+                                                  {"KOLO_LOG_LEVEL", "WARN"},
+                                                  {"KOLO_SHARED_DEVICE", "1"},
+                                                  {"KOLO_NCCL_MAX_CTAS", "65"},
+                                                  {"KOLO_DEVICE_REDUCTION", "mpi"},
+                                                  {"KOLO_NCCL_REGISTRATION", "buffer"},
+                                                  {"KOLO_STREAM_PRIORITY", "-5"},
+                                                  {"KOLO_TCP_CONGESTION", "c c"},
+                                                  {"KOLO_SYNC", "no"},
+                                                  {"KOLO_IDLE_BUFFER_BYTES", "-1"},
+                                                  {"KOLO_OVERLAP", "1"},
+                                                  {"KOLO_STEP_LOG", std::string("a\0b", 3)},
+                                                  {"KOLO_ALGORITHM", "mpi"},
+                                                  {"KOLO_TIMELINE", std::string("a\0b", 3)}};
   EXPECT_EQ(bad.size(), config_rows().size());
   for (const ConfigRow& row : config_rows()) {
     for (const std::string& value : {std::string(), bad.at(std::string(row.name))}) {
