@@ -117,7 +117,7 @@ constexpr std::array<std::string_view, 7> kAlgorithms{
 // The start of a file's name, or off.
 template <std::string Config::*field>
 bool parse_file(std::string_view text, Config& config) {
-  if (text.empty() || text.find('\0') != std::string_view::npos) return false;
+  if (text.empty() || text.ends_with('/') || text.find('\0') != std::string_view::npos) return false;
   config.*field = text == kSwitch[0] ? std::string_view() : text;
   return true;
 }
