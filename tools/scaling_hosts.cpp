@@ -28,12 +28,7 @@ std::string find_script() {
 }  // namespace
 
 EmulatedHosts::EmulatedHosts(const std::vector<int>& counts) {
-  if (counts.empty()) return;
-  script_ = find_script();
-  for (const int hosts : counts) {
-    rates_[hosts] = "none";
-    call(hosts, {"up", "--hosts", std::to_string(hosts)});
-  }
+  if (!counts.empty()) script_ = find_script();
 }
 
 EmulatedHosts::~EmulatedHosts() {
@@ -46,11 +41,12 @@ EmulatedHosts::~EmulatedHosts() {
 }
 
 void EmulatedHosts::set_rate(int hosts, const std::string& rate) {
-  std::string& now = rates_.at(hosts);
   const std::string wanted = rate.empty() ? "none" : rate;
-  if (now == wanted) return;
+  const auto [set, is_new] = rates_.try_emplace(hosts, "none");
+  if (is_new) call(hosts, {"up", "--hosts", std::to_string(hosts)});
+  if (set->second == wanted) return;
   call(hosts, {"rate", wanted});
-  now = wanted;
+  set->second = wanted;
 }
 
 std::vector<std::string> EmulatedHosts::launcher(int hosts) const {

@@ -9,13 +9,14 @@ namespace kolo::tools {
 
 class EmulatedHosts {
  public:
-  // Throws UsageError if this machine cannot create hosts.
+  // Throws UsageError if kolo's script for hosts is not there. Creates no host.
   explicit EmulatedHosts(const std::vector<int>& counts);
   ~EmulatedHosts();
   EmulatedHosts(const EmulatedHosts&) = delete;
   EmulatedHosts& operator=(const EmulatedHosts&) = delete;
 
-  // Sets the bandwidth of the links ("1gbit"; empty: not shaped).
+  // Sets the bandwidth of the links ("1gbit"; empty: not shaped), and creates the set before. Throws UsageError if this
+  // machine cannot create hosts.
   void set_rate(int hosts, const std::string& rate);
   // The words that start what follows on the hub of that set.
   [[nodiscard]] std::vector<std::string> launcher(int hosts) const;

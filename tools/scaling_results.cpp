@@ -87,12 +87,22 @@ double items_per_s(const ScalingOptions& options, const Row& row, double step_ms
   return items / step_ms * 1000;
 }
 
-std::vector<std::string> warnings_of(const RowRuns& row) {
+// `one`: the row with one rank, or null.
+std::vector<std::string> warnings_of(const RowRuns& row, const RowRuns* one) {
   std::vector<std::string> warnings;
   const RunLog& run = row.runs.front();
   if (run.local_ranks > run.local_cores && run.local_cores > 0) {
     warnings.push_back(std::to_string(run.local_ranks) + " ranks share " + std::to_string(run.local_cores) +
                        " cores of a host: their step times say nothing about more hosts");
+  }
+  const auto threads = [](const RowRuns& of) {
+    const auto& facts = of.runs.front().facts;
+    const auto found = facts.find("threads");
+    return found == facts.end() ? std::string() : found->second;
+  };
+  if (one != nullptr && threads(*one) != threads(row)) {
+    warnings.push_back("threads of a rank: " + threads(row) + ", and " + threads(*one) +
+                       " in the row with one rank. Set OMP_NUM_THREADS, or the program's option");
   }
   return warnings;
 }
@@ -134,7 +144,7 @@ ordered_json row_of(const ScalingOptions& options, const std::vector<RowRuns>& r
   if (alone != nullptr && row.row.variant != kSyncOff) {
     json["efficiency_to_sync_off"] = json_of(ratio_interval(all_blocks(*alone), blocks));
   }
-  json["warnings"] = warnings_of(row);
+  json["warnings"] = warnings_of(row, one);
   for (const RunLog& run : row.runs) json["runs"].push_back(step_times(run.steps));
   return json;
 }

@@ -282,9 +282,9 @@ std::vector<RowRuns> run_rows(const ScalingOptions& options, const std::vector<R
 std::string describe_rows(const ScalingOptions& options, const std::vector<Row>& rows) {
   constexpr int kSteps = 10;
   const Scratch scratch;
-  const EmulatedHosts none({});
+  const EmulatedHosts hosts(options.hosts);
   JobOptions job;
-  job.words = words_of(options, rows.front(), none, {{"KOLO_STEP_LOG", step_log_start(scratch.path())}});
+  job.words = words_of(options, rows.front(), hosts, {{"KOLO_STEP_LOG", step_log_start(scratch.path())}});
   job.folder = scratch.path();
   job.steps = kSteps;
   job.timeout = options.timeout;
@@ -303,7 +303,7 @@ std::string describe_rows(const ScalingOptions& options, const std::vector<Row>&
     const double seconds = all - running + crowd * options.steps * median(times);
     sum += seconds * options.repeat;
     text += row.name + (row.variant.empty() ? "" : ", " + row.variant) + ": " + std::to_string(options.repeat) + " x " +
-            time_text(seconds) + "\n    " + shell_words(words_of(options, row, none, row.environment)) + "\n";
+            time_text(seconds) + "\n    " + shell_words(words_of(options, row, hosts, row.environment)) + "\n";
   }
   return text + "about " + time_text(sum) + " in all, by a run of " + std::to_string(kSteps) +
          " steps with one rank; a slow network adds to it\n";

@@ -91,6 +91,16 @@ TEST(ScalingResults, MoreRanksThanCoresIsAWarning) {
   EXPECT_THAT(table_of(json), AllOf(HasSubstr("4 ranks (1)"), HasSubstr("\n(1) 4 ranks share 2 cores")));
 }
 
+TEST(ScalingResults, OtherNumberOfThreadsIsAWarning) {
+  RowRuns one = measured("ranks1", "", 1, 10);
+  RowRuns two = measured("ranks2", "", 2, 10);
+  one.runs.front().facts["threads"] = "2";
+  two.runs.front().facts["threads"] = "1";
+  const auto json = results_of({}, {one, two}, {});
+  EXPECT_THAT(json.at("rows").at(1).at("warnings").at(0).get<std::string>(),
+              HasSubstr("threads of a rank: 1, and 2 in the row with one rank"));
+}
+
 TEST(ScalingCompare, TellsAChangeFromNoise) {
   const std::string slower = compare(results(), results(21));
   EXPECT_THAT(slower, AllOf(HasSubstr("1.050"), HasSubstr("5.0 % slower"), HasSubstr("no change beyond noise")));
