@@ -13,7 +13,7 @@ std::string mpi_version() {
   int length = 0;
   MPI_Get_library_version(text, &length);  // may be called before MPI_Init
   std::string line(text, static_cast<std::size_t>(length));
-  line.resize(std::min(line.size(), line.find('\n')));  // MPICH adds lines about how it was built
+  line.resize(std::min({line.size(), line.find('\n'), line.find('\0')}));  // MPICH adds lines about how it was built
   std::ranges::replace(line, '\t', ' ');
   return line;
 }

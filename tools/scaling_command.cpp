@@ -37,15 +37,15 @@ struct Arguments {
 };
 
 void add_options(CLI::App& app, Arguments& a) {
-  app.add_option("--ranks", a.ranks, "Numbers of ranks on this host")->type_name("1,2,4");
+  app.add_option("--ranks", a.ranks, "Numbers of ranks on this host; a row with one rank is added")->type_name("1,2,4");
   app.add_option("--hosts", a.hosts, "Numbers of emulated hosts, a rank on each; needs root")->type_name("2,4");
-  app.add_option("--rate", a.rates, "Bandwidths of their links; default: not shaped")->type_name("1gbit,10gbit");
-  app.add_option("--ablate", a.ablate, "Further rows that change one thing")->type_name("bucket,overlap,algorithm");
+  app.add_option("--rate", a.rates, "Link bandwidths of emulated hosts; default: not shaped")
+      ->type_name("1gbit,10gbit");
+  app.add_option("--ablate", a.ablate, "Add rows that each change one setting of kolo")
+      ->type_name("bucket,overlap,algorithm");
   app.add_option("--repeat", a.options.repeat, "Runs of each row, interleaved")->capture_default_str()->type_name("N");
   app.add_option("--steps", a.options.steps, "Steps of a run")->capture_default_str()->type_name("N");
-  app.add_option("--warmup", a.options.warmup, "Steps of them that do not count")
-      ->capture_default_str()
-      ->type_name("N");
+  app.add_option("--warmup", a.options.warmup, "First steps of a run, left out")->capture_default_str()->type_name("N");
   app.add_option("--items-per-step", a.options.items_per_step, "Samples that one rank processes in a step")
       ->type_name("N");
   app.add_option("--global-batch", a.options.global_batch,
@@ -90,7 +90,7 @@ int measure(Arguments& a) {
   if (!a.ranks.empty()) options.ranks = parse_counts(a.ranks, "--ranks");
   if (!a.hosts.empty()) options.hosts = parse_counts(a.hosts, "--hosts");
   if (options.ranks.empty() && options.hosts.empty()) {
-    throw UsageError("kolo scaling: say how many ranks: --ranks 1,2,4 or --hosts 2,4");
+    throw UsageError("say how many ranks: --ranks 1,2,4 or --hosts 2,4");
   }
   options.rates = parse_words(a.rates);
   options.ablate = parse_words(a.ablate);

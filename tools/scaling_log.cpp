@@ -40,7 +40,7 @@ struct RankLog {
 // A program may create several Contexts in turn: the last one that trained counts.
 RankLog read_rank(const std::string& path, int ranks) {
   std::ifstream file(path);
-  if (!file) throw UsageError("there is no step log " + path);
+  if (!file) throw UsageError("there is no step log " + path + ". Do all hosts see the folder of --out?");
   RankLog log;
   json head;
   int number = 0;

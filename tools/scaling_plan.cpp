@@ -18,7 +18,7 @@ constexpr const char* kBucketSizes[] = {"1M", "4M", "64M"};  // the default is 8
 constexpr const char* kAlgorithms[] = {"direct", "ring", "tree", "halving_doubling", "recursive_doubling"};
 
 void require(bool holds, const std::string& text) {
-  if (!holds) throw UsageError("kolo scaling: " + text);
+  if (!holds) throw UsageError(text);
 }
 
 std::string hyphenated(std::string text) {

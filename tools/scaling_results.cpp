@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 #include <fstream>
-#include <sstream>
+#include <set>
 
 #include "kolo/error.h"
 
@@ -16,6 +16,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr int kFormat = 1;  // of results.json
+constexpr int kNameWidth = 34;
 
 struct Part {
   const char* name;
@@ -87,9 +88,15 @@ double items_per_s(const ScalingOptions& options, const Row& row, double step_ms
   return items / step_ms * 1000;
 }
 
-// `one`: the row with one rank, or null.
-std::vector<std::string> warnings_of(const RowRuns& row, const RowRuns* one) {
+// `one`: the row with one rank, or null. `expected`: steps of a run that count.
+std::vector<std::string> warnings_of(const RowRuns& row, const RowRuns* one, int expected) {
   std::vector<std::string> warnings;
+  for (const RunLog& each : row.runs) {
+    const auto steps = static_cast<int>(each.steps.size());
+    if (steps >= expected || !warnings.empty()) continue;
+    warnings.push_back("the program ended by itself: " + std::to_string(steps) + " of " + std::to_string(expected) +
+                       " steps of a run count");
+  }
   const RunLog& run = row.runs.front();
   if (run.local_ranks > run.local_cores && run.local_cores > 0) {
     warnings.push_back(std::to_string(run.local_ranks) + " ranks share " + std::to_string(run.local_cores) +
@@ -131,10 +138,10 @@ ordered_json row_of(const ScalingOptions& options, const std::vector<RowRuns>& r
   }
   const auto [rank, share] = slowest_rank(steps);
   if (rank >= 0) json["slowest_rank"] = {{"rank", rank}, {"share_of_steps", share}};
-  json["reduced_bytes"] = steps.back().reduced_bytes;
+  json["reduced_bytes"] = static_cast<std::uint64_t>(steps.back().reduced_bytes);
   if (const double items = items_per_s(options, row.row, step.value); items > 0) json["items_per_s"] = items;
   const RowRuns* const one = find(rows, "", 1, row);
-  if (one != nullptr && row.row.variant != kSyncOff) {
+  if (one != nullptr && row.row.ranks > 1 && row.row.variant != kSyncOff) {
     Interval efficiency = ratio_interval(all_blocks(*one), blocks);
     const double fewer_items = options.global_batch != 0 ? row.row.ranks : 1;  // strong scaling: of a rank's step
     json["efficiency_to_one_rank"] =
@@ -144,7 +151,9 @@ ordered_json row_of(const ScalingOptions& options, const std::vector<RowRuns>& r
   if (alone != nullptr && row.row.variant != kSyncOff) {
     json["efficiency_to_sync_off"] = json_of(ratio_interval(all_blocks(*alone), blocks));
   }
-  json["warnings"] = warnings_of(row, one);
+  const RowRuns* const plain = find(rows, "", row.row.ranks, row);
+  if (plain != nullptr && plain != &row) json["step_to_default"] = json_of(ratio_interval(blocks, all_blocks(*plain)));
+  json["warnings"] = warnings_of(row, one, options.steps - options.warmup);
   for (const RunLog& run : row.runs) json["runs"].push_back(step_times(run.steps));
   return json;
 }
@@ -173,7 +182,8 @@ std::string name_of(const ordered_json& row) {
   return row.at("name").get<std::string>() + (variant.empty() ? "" : ", " + variant);
 }
 
-std::string line_of(const ordered_json& row, std::vector<std::string>& notes) {
+// The name of a row, with the numbers of its warnings in `notes`.
+std::string name_with_notes(const ordered_json& row, std::vector<std::string>& notes) {
   std::string name = name_of(row);
   for (const auto& warning : row.at("warnings")) {
     const auto text = warning.get<std::string>();
@@ -181,15 +191,49 @@ std::string line_of(const ordered_json& row, std::vector<std::string>& notes) {
     if (known == notes.end()) known = notes.insert(notes.end(), text);
     name += " (" + std::to_string(known - notes.begin() + 1) + ")";
   }
-  std::string line = padded(name, -34) + padded(interval_text(row.at("step_ms"), "%.4g"), 24) +
-                     padded(printed("%.4g", row.at("step_ms_p95")), 8);
-  for (const Part& part : kParts) line += padded(printed("%.3g", row.at("parts").at(part.name)), 9);
+  return padded(name, -kNameWidth);
+}
+
+std::string step_line(const ordered_json& row) {
+  std::string line = padded(interval_text(row.at("step_ms"), "%.4g"), 24);
+  line += padded(printed("%.4g", row.at("step_ms_p95")), 8);
   line += padded(row.contains("items_per_s") ? printed("%.4g", row.at("items_per_s")) : "", 9);
-  for (const char* name_of_efficiency : {"efficiency_to_one_rank", "efficiency_to_sync_off"}) {
-    const bool said = row.contains(name_of_efficiency) && !(row.at("ranks") == 1);
-    line += padded(said ? interval_text(row.at(name_of_efficiency), "%.3f") : "", 22);
+  for (const char* ratio : {"efficiency_to_one_rank", "efficiency_to_sync_off", "step_to_default"}) {
+    line += padded(row.contains(ratio) ? interval_text(row.at(ratio), "%.3f") : "", 21);
   }
-  return line + "\n";
+  return line;
+}
+
+std::string parts_line(const ordered_json& row) {
+  std::string line;
+  for (const Part& part : kParts) line += padded(printed("%.3g", row.at("parts").at(part.name)), 10);
+  return line;
+}
+
+// Rows of `some` that `others` lack, by name.
+std::string rows_without_match(const ordered_json& some, const ordered_json& others) {
+  std::string names;
+  for (const auto& row : some.at("rows")) {
+    const bool there =
+        std::ranges::any_of(others.at("rows"), [&](const auto& each) { return each.at("key") == row.at("key"); });
+    if (!there) names += (names.empty() ? "" : "; ") + name_of(row);
+  }
+  return names;
+}
+
+std::string differences(const ordered_json& before, const ordered_json& after) {
+  std::string text;
+  if (before.at("command") != after.at("command")) text += "the commands differ\n";
+  std::set<std::string> names;
+  for (const auto* results : {&before, &after}) {
+    for (const auto& [name, value] : results->at("environment").items()) names.insert(name);
+  }
+  for (const std::string& name : names) {
+    const ordered_json old = before.at("environment").value(name, ordered_json());
+    const ordered_json now = after.at("environment").value(name, ordered_json());
+    if (old != now) text += name + " differs: " + old.dump() + " before, " + now.dump() + " after\n";
+  }
+  return text;
 }
 
 std::vector<Block> blocks_in(const ordered_json& row) {
@@ -242,49 +286,46 @@ ordered_json results_of(const ScalingOptions& options, const std::vector<RowRuns
 }
 
 std::string table_of(const ordered_json& results) {
-  std::string text = padded("", -34) + padded("step ms [95 %]", 24) + padded("p95", 8);
-  for (const char* part : {"before", "backward", "exposed", "optim.", "other", "comm.", "slowest"}) {
-    text += padded(part, 9);
-  }
-  text += padded("items/s", 9) + padded("eff. to 1 rank", 22) + padded("to sync off", 22) + "\n";
   std::vector<std::string> notes;
-  for (const auto& row : results.at("rows")) text += line_of(row, notes);
+  std::string text = padded("", -kNameWidth) + padded("step ms [95 %]", 24) + padded("p95", 8) + padded("items/s", 9) +
+                     padded("eff. to 1 rank", 21) + padded("to sync off", 21) + padded("step / default", 21) + "\n";
+  for (const auto& row : results.at("rows")) text += name_with_notes(row, notes) + step_line(row) + "\n";
+  text += "\n" + padded("parts of a step, ms", -kNameWidth);
+  for (const char* part : {"before", "backward", "exposed", "optimizer", "other", "(comm.)", "(slowest)"}) {
+    text += padded(part, 10);
+  }
+  text += "\n";
+  for (const auto& row : results.at("rows")) text += padded(name_of(row), -kNameWidth) + parts_line(row) + "\n";
   for (std::size_t i = 0; i < notes.size(); ++i) text += "(" + std::to_string(i + 1) + ") " + notes[i] + "\n";
   return text;
 }
 
 std::string compare(const ordered_json& before, const ordered_json& after) {
   std::string text =
-      padded("", -34) + padded("before ms", 11) + padded("after ms", 11) + padded("ratio [95 %]", 24) + "\n";
+      padded("", -kNameWidth) + padded("before ms", 11) + padded("after ms", 11) + padded("ratio [95 %]", 24) + "\n";
   bool any = false;
-  std::string only;
   for (const auto& row : after.at("rows")) {
     const auto old = std::ranges::find_if(before.at("rows"),
                                           [&](const ordered_json& each) { return each.at("key") == row.at("key"); });
-    if (old == before.at("rows").end()) {
-      only += (only.empty() ? "" : "; ") + name_of(row);
-      continue;
-    }
+    if (old == before.at("rows").end()) continue;
     any = true;
     const Interval ratio = ratio_interval(blocks_in(row), blocks_in(*old));
-    text += padded(name_of(row), -34) + padded(printed("%.4g", old->at("step_ms").at("value")), 11) +
+    text += padded(name_of(row), -kNameWidth) + padded(printed("%.4g", old->at("step_ms").at("value")), 11) +
             padded(printed("%.4g", row.at("step_ms").at("value")), 11) +
             padded(interval_text(json_of(ratio), "%.3f"), 24) + "  " + change_text(ratio) + "\n";
   }
-  if (!any) throw UsageError("the two results have no row in common");
-  if (!only.empty()) text += "only in the second: " + only + "\n";
-  if (before.at("command") != after.at("command")) text += "the commands differ\n";
-  for (const auto& [name, value] : after.at("environment").items()) {
-    const ordered_json old = before.at("environment").value(name, ordered_json());
-    if (old != value) text += name + " differs: " + old.dump() + " before, " + value.dump() + " after\n";
-  }
-  return text;
+  if (!any) throw UsageError("the results have no row in common. Compare runs with equal --ranks or --hosts");
+  const std::string only_before = rows_without_match(before, after);
+  const std::string only_after = rows_without_match(after, before);
+  if (!only_before.empty()) text += "only before: " + only_before + "\n";
+  if (!only_after.empty()) text += "only after: " + only_after + "\n";
+  return text + differences(before, after);
 }
 
 ordered_json read_results(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "results.json";
   std::ifstream file(path);
-  if (!file) throw UsageError("there is no " + path.string());
+  if (!file) throw UsageError("cannot open " + path.string() + ". Pass the --out folder of `kolo scaling`");
   try {
     ordered_json results = ordered_json::parse(file);
     if (results.at("kind") != "kolo_scaling" || results.at("format") != kFormat) {

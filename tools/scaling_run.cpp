@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/environment.h"
 #include "base/strings.h"
 #include "kolo/error.h"
 #include "run_line.h"
@@ -94,6 +95,11 @@ class Progress {
     start_ = Clock::now();
   }
 
+  void begin_trace(const Row& row) {
+    what_ = row.name + ", for the trace";
+    if (!terminal_) std::fprintf(stderr, "a further run: %s\n", what_.c_str());
+  }
+
   void step(int steps, int of) {
     if (!terminal_) return;
     constexpr std::size_t kWidth = 20;
@@ -141,27 +147,44 @@ class Progress {
   bool shown_ = false;
 };
 
-json plan_of(const ScalingOptions& options, const std::vector<Row>& rows) {
+const Row& row_with_most_ranks(const std::vector<Row>& rows) {
+  const Row* most = &rows.front();
+  for (const Row& row : rows) {
+    if (row.variant.empty() && row.ranks >= most->ranks) most = &row;
+  }
+  return *most;
+}
+
+// Everything that must be the same in all runs of a folder. More repetitions may be asked for later.
+json plan_of(const ScalingOptions& options, const std::vector<Row>& rows, const Environment& environment) {
   json plan{{"steps", options.steps}, {"warmup", options.warmup}, {"launcher", options.launcher}};
+  plan["environment"] = environment;
+  plan["variables"] = base::get_environment_with_prefix("KOLO_");
   for (const Row& row : rows) plan["rows"][row.key] = row.command;
   return plan;
 }
 
 // Creates OUT, or checks that it is of this plan.
-void open_folder(const ScalingOptions& options, const std::vector<Row>& rows) {
+void open_folder(const ScalingOptions& options, const json& plan) {
   const fs::path path = fs::path(options.out) / "plan.json";
   std::error_code error;
   fs::create_directories(options.out, error);
-  if (error) throw UsageError("cannot create " + options.out + ": " + error.message());
-  const std::string plan = plan_of(options, rows).dump(1);
+  if (error) {
+    throw UsageError("cannot create " + options.out + ": " + error.message() + ". Choose another folder with --out");
+  }
   if (!fs::exists(path)) {
     if (!fs::is_empty(options.out)) throw UsageError(options.out + " is not empty. Choose another folder with --out");
-    write_file(path, plan + "\n");
+    write_file(path, plan.dump(1) + "\n");
     return;
   }
   std::ifstream file(path);
-  if (json::parse(file, nullptr, false) == json::parse(plan)) return;
-  throw UsageError(options.out + " holds runs of another command or other rows. Choose another folder with --out");
+  const json there = json::parse(file, nullptr, false);
+  if (there == plan) return;
+  std::string what;
+  for (const auto& [name, value] : plan.items()) {
+    if (!there.is_object() || there.value(name, json()) != value) what += (what.empty() ? "" : ", ") + name;
+  }
+  throw UsageError(options.out + " holds runs that differ in: " + what + ". Choose another folder with --out");
 }
 
 class RowRunner {
@@ -188,6 +211,7 @@ class RowRunner {
     progress_.expect(std::move(keys));
     for (const auto& [index, repetition] : order) run(index, repetition);
     trace();
+    if (!ran_) std::fprintf(stderr, "all runs are complete in %s; nothing was run\n", options_.out.c_str());
     return std::move(results_);
   }
 
@@ -203,6 +227,7 @@ class RowRunner {
       return;
     }
     progress_.begin(row, repetition);
+    ran_ = true;
     const auto start = Clock::now();
     const int steps = start_job(row, folder, options_.steps);
     results_[index].runs.push_back(read_run(folder, row.ranks, options_.warmup, steps));
@@ -225,12 +250,9 @@ class RowRunner {
   void trace() {
     const fs::path out = fs::path(options_.out) / "trace";
     if (fs::exists(out / "trace.json.gz")) return;
-    const Row* most = nullptr;
-    for (const Row& row : rows_) {
-      if (row.variant.empty() && (most == nullptr || row.ranks >= most->ranks)) most = &row;
-    }
     const fs::path folder = fs::absolute(fs::path(options_.out) / "runs" / "trace");
-    Row row = *most;
+    Row row = row_with_most_ranks(rows_);
+    progress_.begin_trace(row);
     row.environment["KOLO_TIMELINE"] = (folder / "timeline").string();
     start_job(row, folder, options_.warmup + static_cast<int>(kBlockSteps));
     MergeOptions merge;
@@ -240,6 +262,7 @@ class RowRunner {
     merge.out = out.string();
     merge.partial = true;  // the job was ended, and the last line of a file may be cut off
     static_cast<void>(merge_traces(merge));
+    ran_ = true;
   }
 
   int start_job(const Row& row, const fs::path& folder, int steps) {
@@ -269,13 +292,14 @@ class RowRunner {
   EmulatedHosts hosts_;
   Progress progress_;
   std::vector<RowRuns> results_;
+  bool ran_ = false;  // something
 };
 
 }  // namespace
 
 std::vector<RowRuns> run_rows(const ScalingOptions& options, const std::vector<Row>& rows,
                               const Environment& environment) {
-  open_folder(options, rows);
+  open_folder(options, plan_of(options, rows, environment));
   return RowRunner(options, rows, environment).run();
 }
 
@@ -301,7 +325,7 @@ std::string describe_rows(const ScalingOptions& options, const std::vector<Row>&
   for (const Row& row : rows) {
     const double crowd = log.local_cores > 0 ? std::max(1.0, static_cast<double>(row.ranks) / log.local_cores) : 1.0;
     const double seconds = all - running + crowd * options.steps * median(times);
-    sum += seconds * options.repeat;
+    sum += seconds * (options.repeat + (&row == &row_with_most_ranks(rows) ? 1 : 0));  // and for the trace
     text += row.name + (row.variant.empty() ? "" : ", " + row.variant) + ": " + std::to_string(options.repeat) + " x " +
             time_text(seconds) + "\n    " + shell_words(words_of(options, row, hosts, row.environment)) + "\n";
   }

@@ -71,7 +71,8 @@ bool EngineImpl::end_lease() { return lease_.end(kLastOnes); }
 void EngineImpl::start_coordinator() {
   const auto mode = parts_.config->coordinator;
   if (mode == CoordinatorMode::never) return;
-  const bool spare = parts_.placement.local_cores > parts_.placement.local_size;
+  // A rank that is alone completes its operations at once: two threads would only take the lock from each other.
+  const bool spare = parts_.placement.size > 1 && parts_.placement.local_cores > parts_.placement.local_size;
   CoordinatorParts coordinator;
   coordinator.pending = [this] { return pending(); };
   // Over a network it is there in any case: what is sent leaves, and what comes arrives, only while somebody looks.

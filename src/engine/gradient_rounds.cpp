@@ -132,7 +132,7 @@ void GradientRounds::add(std::size_t index, Contribution contribution, std::byte
   Bucket& target = *frozen_->buckets[bucket];
   bool full = false;
   {
-    const telemetry::Span span(host_.step_recorder(), "pack", table_[index].bytes());
+    const telemetry::Span span(host_.step_recorder(), frozen_->solo ? nullptr : "pack", table_[index].bytes());
     full = place == nullptr ? target.pack(slot, contribution.data, contribution.ready) : target.place(slot, place);
   }
   // The last one waits for finish(): see the head of the header.

@@ -212,7 +212,7 @@ void Recorder::reduction_ended(std::uint64_t number, const TimelineEvent& reduct
 }
 
 Span::Span(Recorder& recorder, const char* name, std::uint64_t bytes) noexcept
-    : recorder_(recorder.has_timeline() ? &recorder : nullptr) {
+    : recorder_(recorder.has_timeline() && name != nullptr ? &recorder : nullptr) {
   if (recorder_ == nullptr) return;
   event_.name = name;
   event_.bytes = bytes;

@@ -108,7 +108,7 @@ class RecordedWait {
   Recorder& recorder_;
 };
 
-// A span of the timeline, from constructor to destructor.
+// A span of the timeline, from constructor to destructor. With a null name it has no effect.
 class Span {
  public:
   Span(Recorder& recorder, const char* name, std::uint64_t bytes = 0) noexcept;

@@ -43,6 +43,7 @@ RowRuns measured(const std::string& key, const std::string& variant, int ranks, 
 ordered_json results(double two_ranks_ms = 20) {
   ScalingOptions options;
   options.items_per_step = 8;
+  options.steps = options.warmup + 4 * static_cast<int>(kBlockSteps);
   return results_of(options,
                     {measured("ranks1", "", 1, 10), measured("ranks2", "", 2, two_ranks_ms),
                      measured("ranks2-sync-off", kSyncOff, 2, 16), RowRuns{}},
@@ -67,6 +68,7 @@ TEST(ScalingResults, RowsWithoutRunsAreLeftOut) { EXPECT_EQ(results().at("rows")
 TEST(ScalingResults, SyncOffHasNoEfficiency) {
   const ordered_json alone = results().at("rows").at(2);
   EXPECT_FALSE(alone.contains("efficiency_to_one_rank"));
+  EXPECT_DOUBLE_EQ(alone.at("step_to_default").at("value"), 0.8);
   EXPECT_FALSE(alone.contains("efficiency_to_sync_off"));
 }
 
@@ -84,8 +86,17 @@ TEST(ScalingResults, EnvironmentHoldsFactsOfTheLog) {
   EXPECT_EQ(results().at("environment").at("cpu"), "test");
 }
 
+TEST(ScalingResults, ProgramThatEndedEarlyIsAWarning) {
+  ScalingOptions options;
+  options.steps = 200;
+  const auto json = results_of(options, {measured("ranks1", "", 1, 10)}, {});
+  EXPECT_THAT(json.at("rows").at(0).at("warnings").at(0).get<std::string>(), HasSubstr("80 of 190 steps"));
+}
+
 TEST(ScalingResults, MoreRanksThanCoresIsAWarning) {
-  const auto json = results_of({}, {measured("ranks1", "", 1, 10), measured("ranks4", "", 4, 20)}, {});
+  ScalingOptions options;
+  options.steps = 90;
+  const auto json = results_of(options, {measured("ranks1", "", 1, 10), measured("ranks4", "", 4, 20)}, {});
   EXPECT_TRUE(json.at("rows").at(0).at("warnings").empty());
   EXPECT_THAT(json.at("rows").at(1).at("warnings").at(0).get<std::string>(), HasSubstr("4 ranks share 2 cores"));
   EXPECT_THAT(table_of(json), AllOf(HasSubstr("4 ranks (1)"), HasSubstr("\n(1) 4 ranks share 2 cores")));
@@ -96,7 +107,9 @@ TEST(ScalingResults, OtherNumberOfThreadsIsAWarning) {
   RowRuns two = measured("ranks2", "", 2, 10);
   one.runs.front().facts["threads"] = "2";
   two.runs.front().facts["threads"] = "1";
-  const auto json = results_of({}, {one, two}, {});
+  ScalingOptions options;
+  options.steps = 90;
+  const auto json = results_of(options, {one, two}, {});
   EXPECT_THAT(json.at("rows").at(1).at("warnings").at(0).get<std::string>(),
               HasSubstr("threads of a rank: 1, and 2 in the row with one rank"));
 }
@@ -112,8 +125,8 @@ TEST(ScalingCompare, NamesOtherRowsAndEnvironments) {
   ordered_json after = results();
   after["rows"][1]["key"] = "ranks3";
   after["environment"]["cpu"] = "another";
-  EXPECT_THAT(compare(results(), after), AllOf(HasSubstr("only in the second: 2 ranks"),
-                                               HasSubstr(R"(cpu differs: "test" before, "another" after)")));
+  EXPECT_THAT(compare(results(), after),
+              AllOf(HasSubstr("only after: 2 ranks"), HasSubstr(R"(cpu differs: "test" before, "another" after)")));
   after["rows"] = ordered_json::array();
   EXPECT_THROW(static_cast<void>(compare(results(), after)), UsageError);
 }
