@@ -1,4 +1,4 @@
-// What an event of the timeline costs the thread that causes it.
+// Measures the cost of a timeline event for the calling thread.
 //
 //   timeline_events FILE   the timeline goes to FILE.rank0.json
 //

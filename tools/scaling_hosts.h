@@ -1,6 +1,6 @@
 #pragma once
-// Emulated hosts for the rows that need them (script/cluster, which needs root): a set for each number of hosts, as
-// long as this object lives.
+// Creates emulated hosts with script/cluster (needs root), one set for each number of hosts. The destructor removes
+// them.
 #include <map>
 #include <string>
 #include <vector>
@@ -18,7 +18,7 @@ class EmulatedHosts {
   // Sets the bandwidth of the links ("1gbit"; empty: not shaped), and creates the set before. Throws UsageError if this
   // machine cannot create hosts.
   void set_rate(int hosts, const std::string& rate);
-  // The words that start what follows on the hub of that set.
+  // The command prefix that runs a command on the hub of that set.
   [[nodiscard]] std::vector<std::string> launcher(int hosts) const;
 
  private:

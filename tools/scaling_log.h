@@ -18,8 +18,8 @@ struct StepSample {
   double optimizer_ms = 0;
   double other_ms = 0;
   double communication_ms = 0;
-  // From the moment at which a rank calls step() or synchronize() until the last rank does, and that rank. 0 and -1
-  // if the ranks do not wait for each other.
+  // Mean time from a rank's call of step() or synchronize() to the last rank's call, and the last rank. 0 and -1
+  // without a reduction.
   double slowest_wait_ms = 0;
   int slowest_rank = -1;
   double reduced_bytes = 0;  // of one rank

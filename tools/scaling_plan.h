@@ -1,5 +1,5 @@
 #pragma once
-// What `kolo scaling` was asked for, and the rows that follow from it: one row is one way to start the program.
+// Options of `kolo scaling`, and its rows. A row is one way to start the program.
 #include <chrono>
 #include <map>
 #include <string>

@@ -88,6 +88,12 @@ double items_per_s(const ScalingOptions& options, const Row& row, double step_ms
   return items / step_ms * 1000;
 }
 
+std::string printed(const char* format, double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
 // `one`: the row with one rank, or null. `expected`: steps of a run that count.
 std::vector<std::string> warnings_of(const RowRuns& row, const RowRuns* one, int expected) {
   std::vector<std::string> warnings;
@@ -154,14 +160,13 @@ ordered_json row_of(const ScalingOptions& options, const std::vector<RowRuns>& r
   const RowRuns* const plain = find(rows, "", row.row.ranks, row);
   if (plain != nullptr && plain != &row) json["step_to_default"] = json_of(ratio_interval(blocks, all_blocks(*plain)));
   json["warnings"] = warnings_of(row, one, options.steps - options.warmup);
+  const double clock_error = row.runs.front().clock_error_ms;
+  if (rank >= 0 && clock_error > json["parts"]["slowest_wait_ms"]) {
+    json["warnings"].push_back("(slowest) is less than the error of the clocks, " + printed("%.2g", clock_error) +
+                               " ms");
+  }
   for (const RunLog& run : row.runs) json["runs"].push_back(step_times(run.steps));
   return json;
-}
-
-std::string printed(const char* format, double value) {
-  char text[64];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
 }
 
 // "0.95 [0.93, 0.97]"; without an upper end chance is unknown.

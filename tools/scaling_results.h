@@ -1,5 +1,5 @@
 #pragma once
-// What `kolo scaling` found: the measured rows, as a table, as results.json, and beside the results of another time.
+// Results of `kolo scaling`: results.json, the tables, and the comparison of two results.
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>

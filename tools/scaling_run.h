@@ -1,6 +1,5 @@
 #pragma once
-// Runs all rows of a plan, interleaved, and keeps every complete run in a folder so that an interrupted command goes on
-// where it was.
+// Runs all rows of a plan, interleaved. OUT keeps each complete run; an interrupted command continues there.
 //
 //   OUT/plan.json                     what the runs are of
 //   OUT/runs/<row>/<repetition>/      steps.rank<R>.jsonl, output.txt; done.json comes last

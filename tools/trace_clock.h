@@ -15,8 +15,8 @@
 // The slope is the median of the slopes between all pairs of points (Theil, "A rank-invariant method of linear and
 // polynomial regression analysis", 1950; its confidence interval: Sen, "Estimates of the regression coefficient based
 // on Kendall's tau", 1968). Of many reductions a point is the median of neighbours, which bounds the number of pairs
-// and takes out stragglers. Bound: if the points are right within e, pairs at least 0.29 of the duration apart are half
-// of all pairs, so no event is moved wrongly by more than 2 e / 0.29 < 7 e.
+// and takes out stragglers. Bound: let each point be right within e. Half of all pairs are at least 0.29 of the
+// duration apart. So no event is moved wrongly by more than 2 e / 0.29 < 7 e.
 //
 // Cost: n log n for n reductions, and 256 * 255 / 2 pairs.
 #include <cstdint>
@@ -35,7 +35,7 @@ struct ClockPoint {
 };
 
 // The drift of the clock: nanoseconds by which it gains on that of rank 0 in each of its own nanoseconds. None if the
-// points are few or within two seconds, if the drift cannot be told from 0, or if it is larger than clocks have.
+// points are few or within two seconds, if the drift cannot be told from 0, or if it exceeds 0.001.
 // Changes the order of the points.
 [[nodiscard]] std::optional<double> measure_drift(std::vector<ClockPoint>& points);
 

@@ -23,8 +23,8 @@ void append_process(std::string& text, int rank, const std::string& host);
 void append_event(std::string& text, const TraceEvent& event, int rank, CorrectedTime time);
 // HolisticTraceAnalysis 0.5.0 knows two kinds of work, both on streams of a GPU: computation, and communication, which
 // are kernels named ncclKernel... So a reduction is named ncclKernel_<algorithm>, on the stream of its bucket; the
-// phases in which a rank computes are kernels on stream 1; everything else is no kernel. It cuts fractions of
-// microseconds off at both ends of an event, and short events have a negative length then: times are rounded.
+// phases in which a rank computes are kernels on stream 1; everything else is no kernel. It truncates begin
+// and end to microseconds, which makes short events negative. So times are rounded here.
 void append_rank_event(std::string& text, const TraceEvent& event, int rank, CorrectedTime time);
 
 }  // namespace kolo::tools

@@ -4,7 +4,7 @@
 //   MergeSummary summary = merge_traces({.files = {"t.rank0.json", "t.rank1.json"}, .out = "merged"});
 //
 // It reads each file twice: first for the ends of reductions, which tell the drift of clocks, then to write. Memory: 24
-// bytes for each reduction of two ranks and of one host.
+// bytes for each reduction of two ranks, and 16 for each reduction of each rank on other hosts.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -89,7 +89,7 @@ struct Config {
   // A waiting thread polls this many times before it yields, and later sleeps.
   int spin_iterations = 2000;
   // Each rank appends to `<step_log>.rank<R>.jsonl` one line for each step of a DistributedOptimizer: where the time of
-  // the step went (docs/scaling.md). Empty: no step log. Equal on all ranks.
+  // the step went (docs/scaling.md). The folder must exist. Empty: no step log. Equal on all ranks.
   std::string step_log;
   // Each rank writes a trace for Perfetto to `<timeline>.rank<R>.json`: see Context::start_timeline(). Empty: none.
   // Equal on all ranks.
@@ -99,8 +99,8 @@ struct Config {
   bool sync = true;
   // false: the reduction of gradients starts in step() or synchronize(), after backward.
   bool overlap = true;
-  // Of gradients that are reduced on CPUs. If the ranks cannot run it, the constructor of DistributedOptimizer throws
-  // UsageError. Not Algorithm::mpi.
+  // The allreduce algorithm for gradients on CPUs; Algorithm::mpi is not allowed. If the ranks cannot run it, the
+  // constructor of DistributedOptimizer throws UsageError.
   Algorithm algorithm = Algorithm::automatic;
   LogLevel log_level = LogLevel::info;
   // This field has no environment variable. An empty sink writes to stderr.

@@ -109,7 +109,7 @@ class Context {
   void shutdown();
 
   // Starts the timeline: from now on this rank writes a trace of its training steps, for Perfetto, to
-  // `<file>.rank<R>.json`. Config::timeline starts it in the constructor. A Communicator call, because ranks measure
+  // `<file>.rank<R>.json`. Config::timeline starts it in create(). A Communicator call, because ranks measure
   // the offsets of their clocks. Throws UsageError if a timeline is running or the file cannot be created.
   void start_timeline(const std::string& file);
   // Completes the file; so does shutdown(). Not collective. No effect without a timeline.
@@ -139,7 +139,7 @@ class Context {
 //
 //   const kolo::TimelineRange range(context, "data wait");
 //
-// `name` must outlive the timeline, as a literal does. No cost without a timeline.
+// `name` must outlive the timeline, as a literal does. Without a timeline, a range costs one atomic load.
 class TimelineRange {
  public:
   TimelineRange(const Context& context, const char* name) noexcept;

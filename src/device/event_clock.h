@@ -1,14 +1,14 @@
 #pragma once
-// Times on a device for the step log and the timeline: of events with timing, against one that is the reference.
+// Measures times on a device with timed events, relative to a reference event.
 //
 //   CPU        recorded_at             polls
 //                |
 //   own stream   reference                                 next reference
 //   streams          mark      mark         mark               mark
 //
-// The device tells times between two events, as a float. So a mark's time is the reference's time on the CPU, and the
-// time between both. The reference lies in a stream that is empty otherwise, where it passes at once; it is renewed
-// when the floats become coarse.
+// CUDA returns the time between two events as a float. A mark's time is the reference's CPU time plus that. The
+// reference lies in a stream that is empty otherwise, where it passes at once; it is renewed when the floats become
+// coarse.
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -22,7 +22,7 @@ namespace kolo::device {
 // Uses the device from the first mark on.
 class EventClock final : public telemetry::DeviceClock {
  public:
-  // Milliseconds after which the reference is renewed: until then a float tells 30 ns apart.
+  // Milliseconds after which the reference is renewed: until then a float resolves 15 ns.
   static constexpr float kFar = 250;
 
   // `now` is for tests.

@@ -27,7 +27,7 @@ struct ClockOffset {
 [[nodiscard]] ClockOffset measure_clock_offset(Rank rank, bool on_host_of_rank_0, const Allgather& allgather,
                                                const telemetry::Recorder::Clock& clock);
 
-// What a file of telemetry says of this rank.
+// Returns the facts about this rank for the head of a file.
 [[nodiscard]] telemetry::RunFacts run_facts(const Placement& placement, const Config& config,
                                             const ClockOffset& offset);
 // "run/steps", 3 and ".jsonl": "run/steps.rank3.jsonl".

@@ -6,7 +6,7 @@
 //   CPU      mark, mark, end_step | mark, mark, end_step | mark     step 1 is complete: replay
 //   device                          [ step 1 .............. ][ step 2 .......
 //
-// A stream waits for reductions as long as the CPU's part `synchronize` spans in it, so that whole part is a wait.
+// Between the marks of `synchronize`, the stream only waits for reductions: all of this time is a wait.
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -28,7 +28,7 @@ class DeviceMarks {
 
   void set_clock(std::unique_ptr<DeviceClock> clock);
   [[nodiscard]] bool has_clock() const noexcept { return clock_ != nullptr; }
-  // For the timeline, while steps are replayed. Empty: nobody asks.
+  // For the timeline, while steps are replayed. Empty: no calls.
   void set_on_phase(StepAccount::OnPhase on_phase) { account_.set_on_phase(std::move(on_phase)); }
   void set_on_reduction(OnReduction on_reduction) { on_reduction_ = std::move(on_reduction); }
 
@@ -82,7 +82,7 @@ class DeviceMarks {
   bool in_backward_ = false;
   std::uint64_t pass_ = 0;                          // number of the last pass
   std::optional<DeviceClock::Mark> last_gradient_;  // of this pass
-  std::uint64_t reductions_ = 0;                    // so many numbers were given
+  std::uint64_t reductions_ = 0;                    // the last number that reduction_began() returned
 
   StepAccount account_;
   std::int64_t replayed_until_ = 0;

@@ -1,6 +1,6 @@
 #pragma once
 // The one place that takes the times of training steps. It feeds the step log and the timeline; without either, a mark
-// costs one look at an atomic.
+// costs one atomic load.
 //
 //   recorder.start_step_log(std::make_unique<StepLog>(path, head, warn));
 //   recorder.reduction_began(bytes); ... recorder.reduction_ended();   // by the engine, around each bucket
@@ -64,8 +64,8 @@ class Recorder final : public StepRecorder {
   // A reduction of gradients is in flight on this rank.
   void reduction_began(std::uint64_t bytes) noexcept;
   void reduction_ended() noexcept;
-  // The same in `stream` of a device. The number that the first returns is for the second; `reduction` has all but the
-  // times. A reduction that does not end within its step does not count.
+  // The same in `stream` of a device. Pass the number that reduction_began() returns to reduction_ended(); `reduction`
+  // has all but the times. A reduction that does not end within its step does not count.
   [[nodiscard]] std::uint64_t reduction_began(Stream stream) noexcept;
   void reduction_ended(std::uint64_t number, const TimelineEvent& reduction, Stream stream) noexcept;
   // For the timeline. REQUIRES: the names in `event` are literals.

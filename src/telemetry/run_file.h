@@ -1,5 +1,5 @@
 #pragma once
-// What the files of telemetry have in common.
+// Parts that the step log and the timeline share.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace kolo::telemetry {
 
-// What the head of a file says of the rank that writes it.
+// Facts about the writing rank, for the head of a file.
 struct RunFacts {
   int rank = 0;
   int size = 1;

@@ -33,7 +33,7 @@ struct StepTimes {
 
 class StepAccount {
  public:
-  // Called for each stretch of time once its phase is known, in order of time. Empty: nobody asks.
+  // Called for each stretch of time once its phase is known, in order of time. Empty: no calls.
   using OnPhase = std::function<void(Phase phase, std::int64_t begin_ns, std::int64_t end_ns)>;
   void set_on_phase(OnPhase on_phase) { on_phase_ = std::move(on_phase); }
 
@@ -51,7 +51,7 @@ class StepAccount {
   void abandon_step(std::int64_t now);
 
  private:
-  // Time whose phase the next mark decides: between two hooks, or behind the last.
+  // Outside a StepPart, the next mark decides the phase of the time since the last one.
   enum class Stage : std::uint8_t { forward, backward, closing };
   void open_step(std::int64_t now) noexcept;
   void advance(std::int64_t now);

@@ -40,7 +40,9 @@ StepLog::StepLog(const std::string& path, RunFacts facts, Warn warn)
       facts_(std::move(facts)),
       warn_(std::move(warn)),
       file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
-  if (!file_) throw UsageError("step log: cannot open " + path + ": " + base::errno_text(errno));
+  if (!file_)
+    throw UsageError("step log: cannot open " + path + ": " + base::errno_text(errno) +
+                     ". Its folder must exist and be writable");
 }
 
 StepLog::~StepLog() {

@@ -46,7 +46,9 @@ Timeline::Timeline(const std::string& path, const RunFacts& facts, Counters& cou
       counters_(counters),
       warn_(std::move(warn)),
       file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
-  if (!file_) throw UsageError("timeline: cannot create " + path + ": " + base::errno_text(errno));
+  if (!file_)
+    throw UsageError("timeline: cannot create " + path + ": " + base::errno_text(errno) +
+                     ". Its folder must exist and be writable");
   const std::string rank = std::to_string(rank_);
   put("[\n{\"name\":\"kolo\",\"ph\":\"M\",\"pid\":" + rank + ",\"args\":" + head_of("timeline", facts) +
       "},\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":" + rank + ",\"args\":{\"name\":\"rank " + rank +

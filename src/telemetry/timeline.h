@@ -1,6 +1,6 @@
 #pragma once
 // The timeline of one rank: a trace in Chrome's format, an event a line, which Perfetto and `kolo trace merge` read.
-// A thread of its own writes it, so an event costs the caller a clock and a place in a queue.
+// A writer thread writes the file; add() only appends to a queue.
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -26,11 +26,11 @@ inline constexpr std::uint32_t kTracksOfAReducer = 4000;
 }
 
 struct TimelineEvent {
-  const char* name = "";            // a literal, as the next one
-  const char* algorithm = nullptr;  // of a reduction
+  const char* name = "";            // a string literal
+  const char* algorithm = nullptr;  // of a reduction; a string literal
   std::int64_t begin_ns = 0;
   std::int64_t end_ns = 0;
-  std::uint64_t bytes = 0;  // 0: not said
+  std::uint64_t bytes = 0;  // 0: unknown
   std::uint64_t round = 0;
   std::uint32_t track = kThreadTrack;
 };
@@ -60,10 +60,10 @@ class Timeline {
   base::UniqueFd file_;
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::vector<TimelineEvent> queue_;  // guarded by mutex_, as the next one
-  bool stopping_ = false;
-  bool failed_ = false;                // a write; then nothing more is written. Of the writer, as the next one
-  std::vector<std::uint32_t> tracks_;  // that have a name in the file
+  std::vector<TimelineEvent> queue_;   // guarded by mutex_
+  bool stopping_ = false;              // guarded by mutex_
+  bool failed_ = false;                // a write failed: later events are dropped; used by the writer only
+  std::vector<std::uint32_t> tracks_;  // that have a name in the file; used by the writer only
   std::thread writer_;
 };
 

@@ -17,9 +17,9 @@ namespace KOLO_EXPORT kolo {
 // synchronize: the call that waits for reduced gradients. update: the update of weights, also inside synchronize.
 enum class StepPart : std::uint8_t { synchronize, update };
 
-// `stream` is the one that computes gradients, or that waits for and uses the results; on a device, times are those of
-// events in it. No call waits for a device, throws or sends a message. Thread-safe, but a step has one thread at a
-// time.
+// `stream` computes the gradients or uses the results. For a device stream, times are those of events in it.
+// No call waits for a device, throws or sends a message.
+// Calls are thread-safe; the marks of one step must not overlap in time.
 class StepRecorder {
  public:
   virtual ~StepRecorder() = default;
