@@ -96,18 +96,20 @@ int measure(Arguments& a) {
   options.ablate = parse_words(a.ablate);
   options.timeout = parse_duration(a.timeout);
   const std::vector<Row> rows = make_rows(options);
-  if (a.dry_run) {
-    std::printf("%s", describe_rows(options, rows).c_str());
-    return 0;
-  }
   try {
-    static_cast<void>(run_rows(options, rows, describe_environment()));
+    if (a.dry_run) {
+      std::printf("%s", describe_rows(options, rows).c_str());
+    } else {
+      run_rows(options, rows, describe_environment(), [](const nlohmann::ordered_json& results) {
+        std::printf("%s", table_of(results).c_str());
+        std::fflush(stdout);
+      });
+    }
   } catch (const Interrupted& interrupted) {
     std::fprintf(stderr, "kolo scaling: interrupted. Complete runs are in %s; the same command continues\n",
                  options.out.c_str());
     return 128 + interrupted.signal;
   }
-  std::printf("%s", table_of(read_results(options.out)).c_str());
   return 0;
 }
 

@@ -15,8 +15,9 @@ class EmulatedHosts {
   EmulatedHosts(const EmulatedHosts&) = delete;
   EmulatedHosts& operator=(const EmulatedHosts&) = delete;
 
-  // Sets the bandwidth of the links ("1gbit"; empty: not shaped), and creates the set before. Throws UsageError if this
-  // machine cannot create hosts.
+  // Throws UsageError if this machine cannot create hosts.
+  void check() const { call(1, {"possible"}); }
+  // Sets the bandwidth of the links ("1gbit"; empty: not shaped), and creates the set before. Throws UsageError.
   void set_rate(int hosts, const std::string& rate);
   // The command prefix that runs a command on the hub of that set.
   [[nodiscard]] std::vector<std::string> launcher(int hosts) const;

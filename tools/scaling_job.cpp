@@ -1,5 +1,6 @@
 #include "scaling_job.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
@@ -7,9 +8,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <deque>
 #include <fstream>
-#include <optional>
 #include <sstream>
 
 #include "base/unique_fd.h"
@@ -30,13 +31,12 @@ using std::chrono::seconds;
 constexpr milliseconds kInterval{50};
 constexpr seconds kGrace{15};  // of the launcher, to end the ranks
 constexpr std::size_t kShownLines = 12;
+constexpr std::int64_t kMostOutput = 16 << 20;  // of a job, in output.txt
 
 class RunningJob {
  public:
   explicit RunningJob(const JobOptions& options)
-      : options_(options),
-        signals_(signal_descriptor({SIGINT, SIGTERM, SIGCHLD})),
-        output_(options.folder / "output.txt", std::ios::binary) {
+      : options_(options), signals_(watch_signals()), output_(options.folder / "output.txt", std::ios::binary) {
     for (int rank = 0; rank < options.ranks; ++rank) counters_.emplace_back(options.folder, rank);
     ChildOptions child;
     child.words = options.words;
@@ -44,6 +44,7 @@ class RunningJob {
     child.death_signal = SIGTERM;
     child_ = start_child(child);
     if (child_.pid == 0) throw UsageError("cannot start " + options.words.front() + ": " + start_error(child_.error));
+    ::fcntl(child_.out.get(), F_SETFL, O_NONBLOCK);  // a process of the job may keep it open for ever
   }
 
   ~RunningJob() { end(); }
@@ -62,8 +63,11 @@ class RunningJob {
         last_progress = Clock::now();
         if (options_.progress) options_.progress(fewest);
       }
-      // Ranks wait for each other, so the log of one cannot fall behind by this much.
-      if (most > 2 * options_.steps + 1000) fail("the step log of a rank ended after step " + std::to_string(fewest));
+      // Ranks that wait for each other cannot be this far apart.
+      if (options_.ranks_wait && most > 2 * options_.steps + 1000) {
+        fail(fewest > 0 ? "the step log of a rank ended after step " + std::to_string(fewest)
+                        : "a rank writes no step log. Does the launcher start the ranks of one job?");
+      }
       if (Clock::now() - last_progress > options_.timeout) fail(stuck_text());
     }
   }
@@ -73,23 +77,32 @@ class RunningJob {
   void wait() {
     pollfd sources[2] = {{child_.out.get(), POLLIN, 0}, {signals_.get(), POLLIN, 0}};
     ::poll(sources, 2, static_cast<int>(kInterval.count()));
-    if ((sources[0].revents & (POLLIN | POLLHUP)) != 0) drain();
+    if ((sources[0].revents & (POLLIN | POLLHUP)) != 0) read_output();
     signalfd_siginfo signal{};
     while (::read(signals_.get(), &signal, sizeof signal) == sizeof signal) {
       if (signal.ssi_signo != SIGCHLD) throw Interrupted{static_cast<int>(signal.ssi_signo)};
     }
   }
 
-  void drain() {
+  // Returns false if there is nothing to read now.
+  bool read_output() {
     char buffer[1 << 14];
     const ssize_t got = ::read(child_.out.get(), buffer, sizeof buffer);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
     if (got <= 0) {
       child_.out.reset();
-      return;
+      return false;
     }
-    output_.write(buffer, got).flush();
+    if (written_ < kMostOutput) output_.write(buffer, got).flush();
+    written_ += got;
     tail_.append(buffer, static_cast<std::size_t>(got));
     if (tail_.size() > 2 * sizeof buffer) tail_.erase(0, tail_.size() - sizeof buffer);
+    return true;
+  }
+
+  void drain() {
+    while (child_.out && read_output()) {
+    }
   }
 
   std::pair<int, int> count() {
@@ -103,20 +116,24 @@ class RunningJob {
     return {fewest, most};
   }
 
+  // The launcher stays a zombie until end(), so that its process group keeps its number.
   bool has_ended() {
-    int status = 0;
-    if (!status_ && ::waitpid(child_.pid, &status, WNOHANG) == child_.pid) status_ = status;
-    return status_.has_value();
+    siginfo_t info{};
+    if (!ended_ && ::waitid(P_PID, static_cast<id_t>(child_.pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+        info.si_pid == child_.pid) {
+      ended_ = true;
+      killed_ = info.si_code != CLD_EXITED;
+      status_ = info.si_status;
+    }
+    return ended_;
   }
 
   // The job has ended by itself, with `steps` recorded when it was looked at last.
   int judge(int steps) {
-    while (child_.out) drain();
+    drain();
     steps = std::max(steps, count().first);
-    if (WIFSIGNALED(*status_)) fail("the job was ended by " + signal_name(WTERMSIG(*status_)) + after(steps));
-    if (WEXITSTATUS(*status_) != 0) {
-      fail("the job ended with status " + std::to_string(WEXITSTATUS(*status_)) + after(steps));
-    }
+    if (killed_) fail("the job was ended by " + signal_name(status_) + after(steps));
+    if (status_ != 0) fail("the job ended with status " + std::to_string(status_) + after(steps));
     const int enough = options_.warmup + static_cast<int>(kBlockSteps);
     if (steps >= enough) return steps;
     if (steps == 0) {
@@ -140,7 +157,7 @@ class RunningJob {
 
   [[noreturn]] void fail(const std::string& what) {
     end();
-    while (child_.out) drain();
+    drain();
     std::deque<std::string> lines;
     std::istringstream text(tail_);
     for (std::string line; std::getline(text, line);) {
@@ -153,18 +170,18 @@ class RunningJob {
     throw UsageError(what + shown);
   }
 
-  // The launcher ends its ranks when it is told to; what is left after kGrace is killed.
+  // The launcher ends its ranks when it is told to; what is left of its process group after kGrace is killed.
   void end() {
-    if (child_.pid == 0 || has_ended()) return;
-    ::kill(-child_.pid, SIGTERM);
+    if (child_.pid == 0) return;
     const auto limit = Clock::now() + kGrace;
+    if (!has_ended()) ::kill(-child_.pid, SIGTERM);
     while (!has_ended() && Clock::now() < limit) {
       pollfd source{child_.out.get(), POLLIN, 0};
       ::poll(&source, child_.out ? 1 : 0, static_cast<int>(kInterval.count()));
-      if (source.revents != 0) drain();
+      if (source.revents != 0) read_output();
     }
     ::kill(-child_.pid, SIGKILL);
-    if (!status_) ::waitpid(child_.pid, nullptr, 0);
+    ::waitpid(child_.pid, nullptr, 0);
     child_.pid = 0;
   }
 
@@ -173,12 +190,17 @@ class RunningJob {
   std::ofstream output_;
   std::vector<StepCounter> counters_;
   Child child_;
-  std::optional<int> status_;
+  bool ended_ = false;  // the launcher; then the next two say how
+  bool killed_ = false;
+  int status_ = 0;  // or the signal
+  std::int64_t written_ = 0;
   std::string tail_;
   int fewest_ = 0;
 };
 
 }  // namespace
+
+base::UniqueFd watch_signals() { return signal_descriptor({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD}); }
 
 int run_job(const JobOptions& options) { return RunningJob(options).run(); }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -56,9 +57,14 @@ RankLog read_rank(const std::string& path, int ranks) {
       if (value.at("kind") != "step") continue;
       if (head.empty()) throw UsageError("a step comes before the head");
       if (value.at("step") == 1) log = {head, {}};
+      for (const Field& field : kFields) static_cast<void>(value.at(field.name).get<double>());
+      for (const char* name : {"start_us", "synchronize_us", "reduced_bytes"}) {
+        static_cast<void>(value.at(name).get<double>());
+      }
       log.steps.push_back(std::move(value));
     } catch (const std::exception& error) {
-      throw UsageError(path + ":" + std::to_string(number) + ": not a line of a step log: " + error.what());
+      throw UsageError(path + ":" + std::to_string(number) + ": not a line of a step log: " + error.what() +
+                       ". Remove the folder of this run; the same command then repeats it");
     }
   }
   if (!log.head.is_object()) throw UsageError(path + ": the log has no steps");
@@ -67,6 +73,14 @@ RankLog read_rank(const std::string& path, int ranks) {
                      std::to_string(ranks) + ". Does the launcher start the ranks of one job?");
   }
   return log;
+}
+
+// 0 if the fact is missing.
+int number_in(const json& facts, const char* name) {
+  const std::string text = facts.value(name, "0");
+  int number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
 }
 
 StepSample sample_of(const std::vector<RankLog>& ranks, std::size_t index) {
@@ -125,9 +139,9 @@ RunLog read_run(const std::filesystem::path& folder, int ranks, int warmup, int 
                        " of " + std::to_string(last));
     }
     const json facts = log.head.value("facts", json::object());
-    const int cores = std::stoi(facts.value("local_cores", "0"));
+    const int cores = number_in(facts, "local_cores");
     run.local_cores = rank == 0 ? cores : std::min(run.local_cores, cores);
-    run.local_ranks = std::max(run.local_ranks, std::stoi(facts.value("local_ranks", "0")));
+    run.local_ranks = std::max(run.local_ranks, number_in(facts, "local_ranks"));
     run.clock_error_ms = std::max(run.clock_error_ms, 1e-3 * log.head.at("clock_error_us").get<double>());
     run.hosts.push_back(log.head.at("host"));
     if (rank == 0) run.facts = facts.get<std::map<std::string, std::string>>();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <regex>
 #include <set>
 #include <string_view>
 
@@ -14,6 +15,7 @@ namespace kolo::tools {
 namespace {
 
 constexpr int kMostRanks = 1'000'000;
+constexpr int kMostHosts = 64;
 constexpr const char* kBucketSizes[] = {"1M", "4M", "64M"};  // the default is 8M or 16M
 constexpr const char* kAlgorithms[] = {"direct", "ring", "tree", "halving_doubling", "recursive_doubling"};
 
@@ -66,6 +68,12 @@ void check(const ScalingOptions& options) {
           "--steps must exceed --warmup by at least " + std::to_string(kBlockSteps) + ", the steps of one block");
   require(options.items_per_step >= 0, "--items-per-step must be positive");
   require(options.rates.empty() || !options.hosts.empty(), "--rate is for --hosts");
+  require(options.hosts.empty() || options.hosts.back() <= kMostHosts,
+          "--hosts: at most " + std::to_string(kMostHosts) + " hosts can be emulated");
+  for (const std::string& rate : options.rates) {
+    require(std::regex_match(rate, std::regex(R"(\d+(\.\d+)?[kmg]bit)")),
+            "--rate: '" + rate + "' is not a bandwidth such as 500mbit, 1gbit or 2.5gbit");
+  }
   require(options.hosts.empty() || options.launcher.empty(), "--hosts has its own launcher; leave out --launcher");
   for (const std::string& what : options.ablate) {
     require(what == "bucket" || what == "overlap" || what == "algorithm",

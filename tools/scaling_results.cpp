@@ -82,10 +82,12 @@ const RowRuns* find(const std::vector<RowRuns>& rows, const std::string& variant
   return found == rows.end() ? nullptr : &*found;
 }
 
-// Items of all ranks for each second; 0: not known.
-double items_per_s(const ScalingOptions& options, const Row& row, double step_ms) {
+// Items of all ranks for each second, by the mean step; 0: not known.
+double items_per_s(const ScalingOptions& options, const Row& row, const std::vector<StepSample>& steps) {
   const double items = options.global_batch != 0 ? options.global_batch : options.items_per_step * row.ranks;
-  return items / step_ms * 1000;
+  double ms = 0;
+  for (const StepSample& step : steps) ms += step.step_ms;
+  return items * static_cast<double>(steps.size()) / ms * 1000;
 }
 
 std::string printed(const char* format, double value) {
@@ -113,6 +115,10 @@ std::vector<std::string> warnings_of(const RowRuns& row, const RowRuns* one, int
     const auto found = facts.find("threads");
     return found == facts.end() ? std::string() : found->second;
   };
+  const auto optimizers = run.facts.find("optimizers");
+  if (optimizers != run.facts.end() && optimizers->second != "1") {
+    warnings.push_back("the program has " + optimizers->second + " optimizers: a step is one step() of any of them");
+  }
   if (one != nullptr && threads(*one) != threads(row)) {
     warnings.push_back("threads of a rank: " + threads(row) + ", and " + threads(*one) +
                        " in the row with one rank. Set OMP_NUM_THREADS, or the program's option");
@@ -145,7 +151,7 @@ ordered_json row_of(const ScalingOptions& options, const std::vector<RowRuns>& r
   const auto [rank, share] = slowest_rank(steps);
   if (rank >= 0) json["slowest_rank"] = {{"rank", rank}, {"share_of_steps", share}};
   json["reduced_bytes"] = static_cast<std::uint64_t>(steps.back().reduced_bytes);
-  if (const double items = items_per_s(options, row.row, step.value); items > 0) json["items_per_s"] = items;
+  if (const double items = items_per_s(options, row.row, steps); items > 0) json["items_per_s"] = items;
   const RowRuns* const one = find(rows, "", 1, row);
   if (one != nullptr && row.row.ranks > 1 && row.row.variant != kSyncOff) {
     Interval efficiency = ratio_interval(all_blocks(*one), blocks);
@@ -256,6 +262,16 @@ std::string change_text(const Interval& ratio) {
   return printed("%.1f", percent) + (ratio.value < 1 ? " % faster" : " % slower");
 }
 
+// Throws if the comparison or the table could not use the row.
+void check_row(const ordered_json& row) {
+  for (const char* name : {"key", "name", "variant"}) static_cast<void>(row.at(name).get<std::string>());
+  static_cast<void>(row.at("step_ms").at("value").get<double>());
+  if (row.at("runs").empty()) throw UsageError("a row has no runs");
+  for (const auto& run : row.at("runs")) {
+    if (run.get<std::vector<double>>().size() < kBlockSteps) throw UsageError("a run has too few steps");
+  }
+}
+
 }  // namespace
 
 Environment describe_machine() {
@@ -336,6 +352,7 @@ ordered_json read_results(const std::filesystem::path& folder) {
     if (results.at("kind") != "kolo_scaling" || results.at("format") != kFormat) {
       throw UsageError("not results of this version of `kolo scaling`");
     }
+    for (const auto& row : results.at("rows")) check_row(row);
     return results;
   } catch (const std::exception& error) {
     throw UsageError(path.string() + ": " + error.what());
@@ -350,6 +367,8 @@ void write_file(const std::filesystem::path& path, const std::string& text) {
   std::error_code error;
   if (file) std::filesystem::rename(temporary, path, error);
   if (!file || error) {
+    std::error_code none;
+    std::filesystem::remove(temporary, none);
     throw UsageError("cannot write " + path.string() + (error ? ": " + error.message() : ". Is the disk full?"));
   }
 }

@@ -1,8 +1,11 @@
 #include "scaling_run.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -13,6 +16,7 @@
 
 #include "base/environment.h"
 #include "base/strings.h"
+#include "base/unique_fd.h"
 #include "kolo/error.h"
 #include "run_line.h"
 #include "run_reap.h"
@@ -164,22 +168,36 @@ json plan_of(const ScalingOptions& options, const std::vector<Row>& rows, const 
   return plan;
 }
 
-// Creates OUT, or checks that it is of this plan.
-void open_folder(const ScalingOptions& options, const json& plan) {
+bool has_complete_run(const fs::path& out) {
+  std::error_code none;
+  for (const auto& entry : fs::recursive_directory_iterator(out / "runs", none)) {
+    if (entry.path().filename() == "done.json") return true;
+  }
+  return false;
+}
+
+// Creates OUT, or checks that its runs are of this plan. The lock is held as long as the result lives.
+base::UniqueFd open_folder(const ScalingOptions& options, const json& plan) {
   const fs::path path = fs::path(options.out) / "plan.json";
   std::error_code error;
   fs::create_directories(options.out, error);
   if (error) {
     throw UsageError("cannot create " + options.out + ": " + error.message() + ". Choose another folder with --out");
   }
-  if (!fs::exists(path)) {
-    if (!fs::is_empty(options.out)) throw UsageError(options.out + " is not empty. Choose another folder with --out");
-    write_file(path, plan.dump(1) + "\n");
-    return;
+  base::UniqueFd lock(::open(options.out.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    throw UsageError("another `kolo scaling` writes to " + options.out + ". Choose another folder with --out");
+  }
+  if (!fs::exists(path) && !fs::is_empty(options.out)) {
+    throw UsageError(options.out + " is not empty. Choose another folder with --out");
   }
   std::ifstream file(path);
   const json there = json::parse(file, nullptr, false);
-  if (there == plan) return;
+  if (there == plan) return lock;
+  if (!has_complete_run(options.out)) {
+    write_file(path, plan.dump(1) + "\n");
+    return lock;
+  }
   std::string what;
   for (const auto& [name, value] : plan.items()) {
     if (!there.is_object() || there.value(name, json()) != value) what += (what.empty() ? "" : ", ") + name;
@@ -196,9 +214,10 @@ class RowRunner {
         hosts_(options.hosts),
         progress_(rows.size() * repeat()) {
     for (const Row& row : rows) results_.push_back({row, {}});
+    if (!options.hosts.empty()) hosts_.check();
   }
 
-  std::vector<RowRuns> run() {
+  const std::vector<RowRuns>& run() {
     std::vector<std::pair<std::size_t, int>> order;
     // Every other repetition runs backwards: no row is always the first, or always behind the same row.
     for (int repetition = 1; repetition <= options_.repeat; ++repetition) {
@@ -210,9 +229,28 @@ class RowRunner {
     for (const auto& [index, repetition] : order) keys.push_back(rows_[index].key);
     progress_.expect(std::move(keys));
     for (const auto& [index, repetition] : order) run(index, repetition);
-    trace();
+    write_results();
     if (!ran_) std::fprintf(stderr, "all runs are complete in %s; nothing was run\n", options_.out.c_str());
-    return std::move(results_);
+    return results_;
+  }
+
+  // A short run of kolo with the most ranks.
+  void trace() {
+    const fs::path out = fs::path(options_.out) / "trace";
+    if (fs::exists(out / "trace.json.gz")) return;
+    fs::remove_all(out);  // of a merge that was ended
+    const fs::path folder = fs::absolute(fs::path(options_.out) / "runs" / "trace");
+    Row row = row_with_most_ranks(rows_);
+    progress_.begin_trace(row);
+    row.environment["KOLO_TIMELINE"] = (folder / "timeline").string();
+    start_job(row, folder, options_.warmup + static_cast<int>(kBlockSteps));
+    MergeOptions merge;
+    for (int rank = 0; rank < row.ranks; ++rank) {
+      merge.files.push_back((folder / ("timeline.rank" + std::to_string(rank) + ".json")).string());
+    }
+    merge.out = out.string();
+    merge.partial = true;  // the job was ended, and the last line of a file may be cut off
+    static_cast<void>(merge_traces(merge));
   }
 
  private:
@@ -235,34 +273,20 @@ class RowRunner {
     std::vector<double> times;
     for (const StepSample& step : results_[index].runs.back().steps) times.push_back(step.step_ms);
     progress_.end(median(times));
+    write_results();
+  }
+
+  void write_results() const {
     write_file(fs::path(options_.out) / "results.json", results_of(options_, results_, environment_).dump(1) + "\n");
   }
 
   std::optional<int> steps_of_done(const fs::path& folder, const Row& row) {
     std::ifstream file(folder / "done.json");
     const json done = json::parse(file, nullptr, false);
-    if (!done.is_object()) return std::nullopt;
-    progress_.remember(row.key, done.at("seconds"));
-    return done.at("steps").get<int>();
-  }
-
-  // A short run of kolo with the most ranks, after those that are measured.
-  void trace() {
-    const fs::path out = fs::path(options_.out) / "trace";
-    if (fs::exists(out / "trace.json.gz")) return;
-    const fs::path folder = fs::absolute(fs::path(options_.out) / "runs" / "trace");
-    Row row = row_with_most_ranks(rows_);
-    progress_.begin_trace(row);
-    row.environment["KOLO_TIMELINE"] = (folder / "timeline").string();
-    start_job(row, folder, options_.warmup + static_cast<int>(kBlockSteps));
-    MergeOptions merge;
-    for (int rank = 0; rank < row.ranks; ++rank) {
-      merge.files.push_back((folder / ("timeline.rank" + std::to_string(rank) + ".json")).string());
-    }
-    merge.out = out.string();
-    merge.partial = true;  // the job was ended, and the last line of a file may be cut off
-    static_cast<void>(merge_traces(merge));
-    ran_ = true;
+    if (!done.is_object() || !done.contains("steps") || !done.at("steps").is_number_integer()) return std::nullopt;
+    if (done.contains("seconds") && done.at("seconds").is_number()) progress_.remember(row.key, done.at("seconds"));
+    const int steps = done.at("steps");
+    return steps >= options_.warmup + static_cast<int>(kBlockSteps) ? std::optional(steps) : std::nullopt;
   }
 
   int start_job(const Row& row, const fs::path& folder, int steps) {
@@ -275,6 +299,7 @@ class RowRunner {
     job.words = words_of(options_, row, hosts_, environment);
     job.folder = folder;
     job.ranks = row.ranks;
+    job.ranks_wait = row.variant != kSyncOff;
     job.warmup = options_.warmup;
     job.steps = steps;
     job.timeout = options_.timeout;
@@ -297,13 +322,17 @@ class RowRunner {
 
 }  // namespace
 
-std::vector<RowRuns> run_rows(const ScalingOptions& options, const std::vector<Row>& rows,
-                              const Environment& environment) {
-  open_folder(options, plan_of(options, rows, environment));
-  return RowRunner(options, rows, environment).run();
+void run_rows(const ScalingOptions& options, const std::vector<Row>& rows, const Environment& environment,
+              const std::function<void(const nlohmann::ordered_json& results)>& show) {
+  const base::UniqueFd signals = watch_signals();  // before hosts are created, which an end by a signal would leave
+  const base::UniqueFd lock = open_folder(options, plan_of(options, rows, environment));
+  RowRunner runner(options, rows, environment);
+  show(results_of(options, runner.run(), environment));
+  runner.trace();
 }
 
 std::string describe_rows(const ScalingOptions& options, const std::vector<Row>& rows) {
+  const base::UniqueFd signals = watch_signals();
   constexpr int kSteps = 10;
   const Scratch scratch;
   const EmulatedHosts hosts(options.hosts);

@@ -5,6 +5,7 @@
 //   OUT/runs/<row>/<repetition>/      steps.rank<R>.jsonl, output.txt; done.json comes last
 //   OUT/results.json                  rewritten after each run
 //   OUT/trace/                        `kolo trace merge` of a short run with the most ranks
+#include <functional>
 #include <vector>
 
 #include "scaling_plan.h"
@@ -13,8 +14,9 @@
 namespace kolo::tools {
 
 // Throws UsageError if a run fails (complete runs are kept) or OUT belongs to another plan. Throws Interrupted.
-[[nodiscard]] std::vector<RowRuns> run_rows(const ScalingOptions& options, const std::vector<Row>& rows,
-                                            const Environment& environment);
+// `show` gets the results when all rows are measured; the run for the trace follows.
+void run_rows(const ScalingOptions& options, const std::vector<Row>& rows, const Environment& environment,
+              const std::function<void(const nlohmann::ordered_json& results)>& show);
 
 // The rows and their commands; the time they take, from a short run with one rank.
 [[nodiscard]] std::string describe_rows(const ScalingOptions& options, const std::vector<Row>& rows);

@@ -66,7 +66,10 @@ std::unique_ptr<Context> Context::create_over_survivors(Context& old, const Conf
   conversation.while_waiting = [&] { monitor.require_members(agreement); };
   conversation.keep = [&](std::shared_ptr<void> memory) { parts.user_wires.kept.push_back(std::move(memory)); };
   Config changed = config;
-  changed.network = Network::tcp;  // MPI is not to be relied on after a death
+  changed.network = Network::tcp;                                     // MPI is not to be relied on after a death
+  for (std::string* file : {&changed.step_log, &changed.timeline}) {  // the old ones are kept
+    if (!file->empty()) *file += ".survivors";
+  }
   auto context = std::make_unique<Context>(runtime::make_process_parts(
       std::move(changed), transport::make_transport_bootstrap(std::move(conversation)), nullptr));
   old.shutdown();

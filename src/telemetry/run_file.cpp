@@ -1,5 +1,8 @@
 #include "telemetry/run_file.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,7 +10,27 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/system_error.h"
+#include "kolo/error.h"
+
 namespace kolo::telemetry {
+
+base::UniqueFd open_run_file(const std::string& what, const std::string& path, OpenMode mode) {
+  base::UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  if (!file) {
+    throw UsageError(what + ": cannot open " + path + ": " + base::errno_text(errno) +
+                     ". Its folder must exist and be writable");
+  }
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return file;  // a pipe or a device is not replaced
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    throw UsageError(what + ": another Context writes to " + path + ". Give each Context its own file, in Config");
+  }
+  if (mode == OpenMode::replace && ::ftruncate(file.get(), 0) != 0) {
+    throw UsageError(what + ": cannot replace " + path + ": " + base::errno_text(errno));
+  }
+  return file;
+}
 
 std::string head_of(std::string_view kind, const RunFacts& facts) {
   nlohmann::json head{{"kind", kind},

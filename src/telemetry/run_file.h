@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/unique_fd.h"
+
 namespace kolo::telemetry {
 
 // Facts about the writing rank, for the head of a file.
@@ -17,6 +19,10 @@ struct RunFacts {
   std::map<std::string, std::string> facts;  // versions, settings
 };
 
+// Opens a file for this process alone, and creates it. Throws UsageError that begins with `what` if the file cannot be
+// opened, or if another Context writes to it.
+enum class OpenMode : std::uint8_t { append, replace };
+[[nodiscard]] base::UniqueFd open_run_file(const std::string& what, const std::string& path, OpenMode mode);
 // The head as one line of JSON. `kind`: of the file.
 [[nodiscard]] std::string head_of(std::string_view kind, const RunFacts& facts);
 // As a string of JSON, with its quotes.

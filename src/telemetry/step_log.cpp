@@ -1,14 +1,10 @@
 #include "telemetry/step_log.h"
 
-#include <fcntl.h>
-
 #include <array>
-#include <cerrno>
 #include <string_view>
 #include <utility>
 
 #include "base/system_error.h"
-#include "kolo/error.h"
 #include "telemetry/run_file.h"
 
 namespace kolo::telemetry {
@@ -39,11 +35,7 @@ StepLog::StepLog(const std::string& path, RunFacts facts, Warn warn)
     : path_(path),
       facts_(std::move(facts)),
       warn_(std::move(warn)),
-      file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
-  if (!file_)
-    throw UsageError("step log: cannot open " + path + ": " + base::errno_text(errno) +
-                     ". Its folder must exist and be writable");
-}
+      file_(open_run_file("step log", path, OpenMode::append)) {}
 
 StepLog::~StepLog() {
   if (!head_written_) write_head();

@@ -1,18 +1,15 @@
 #include "telemetry/timeline.h"
 
-#include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <exception>
 #include <utility>
 
 #include "base/start_thread.h"
 #include "base/system_error.h"
-#include "kolo/error.h"
 
 namespace kolo::telemetry {
 namespace {
@@ -45,10 +42,7 @@ Timeline::Timeline(const std::string& path, const RunFacts& facts, Counters& cou
       rank_(facts.rank),
       counters_(counters),
       warn_(std::move(warn)),
-      file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
-  if (!file_)
-    throw UsageError("timeline: cannot create " + path + ": " + base::errno_text(errno) +
-                     ". Its folder must exist and be writable");
+      file_(open_run_file("timeline", path, OpenMode::replace)) {
   const std::string rank = std::to_string(rank_);
   put("[\n{\"name\":\"kolo\",\"ph\":\"M\",\"pid\":" + rank + ",\"args\":" + head_of("timeline", facts) +
       "},\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":" + rank + ",\"args\":{\"name\":\"rank " + rank +

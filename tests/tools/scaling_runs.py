@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -45,7 +46,7 @@ def check_table(folder):
     assert "nothing was run" in again and "2 ranks" in again, again
     assert "no change beyond noise" in scaling("--compare", "out", "out", folder=folder)
     other = scaling("--ranks", 2, "--steps", 60, "--out", "out", "--", PROGRAM, folder=folder, status=1)
-    assert "differ in: steps" in other, other
+    assert "steps. Choose another folder" in other, other
 
 
 def check_dry_run(folder):
@@ -72,6 +73,48 @@ def check_errors(folder):
     (folder / "used/file").write_text("")
     assert "used is not empty" in error("--ranks", 1, "--out", "used", "--", PROGRAM)
     assert "cannot open" in error("--compare", "a", "no-such-folder")
+
+
+def check_lost_results(folder):
+    """What is removed from a complete folder is measured again, and results.json is written in any case."""
+    words = ("--ranks", 1, "--steps", 40, "--repeat", 2, "--out", "h", "--", PROGRAM)
+    scaling(*words, folder=folder)
+    shutil.rmtree(folder / "h/runs/ranks1/1")
+    (folder / "h/runs/ranks1/2/done.json").write_text("{}")
+    assert "run 2 of 2" in scaling(*words, folder=folder)
+    (folder / "h/results.json").unlink()
+    assert "nothing was run" in scaling(*words, folder=folder)
+    assert [len(row["runs"]) for row in json.loads((folder / "h/results.json").read_text())["rows"]] == [2]
+    (folder / "h/runs/ranks1/1/steps.rank0.jsonl").write_text('{"kind":"step_log"}\n{"kind":"step","step":1}\n')
+    text = scaling(*words, folder=folder, status=1)
+    assert "steps.rank0.jsonl:2" in text and "Remove the folder of this run" in text, text
+
+
+def check_processes_left(folder):
+    """A process that the program leaves behind, with its output, neither stops the measurement nor survives it."""
+    launcher = folder / "direct"
+    launcher.write_text('#!/bin/sh\nshift\nexec "$@"\n')
+    program = folder / "leaves"
+    program.write_text(f'#!/bin/sh\nsleep 1000 &\necho $! > {folder}/pid\nexec {PROGRAM}\n')
+    launcher.chmod(0o755)
+    program.chmod(0o755)
+    scaling("--ranks", 1, "--repeat", 1, "--steps", 200, "--launcher", launcher, "--out", "i", "--", program, folder=folder)
+    status = pathlib.Path("/proc", (folder / "pid").read_text().strip(), "stat")
+    assert not status.exists() or status.read_text().rsplit(")", 1)[1].split()[0] == "Z", "the process is still there"
+
+
+def check_two_commands(folder):
+    first = subprocess.Popen([KOLO, "scaling", "--ranks", "1", "--out", "j", "--timeout", "60s", "--", "sleep", "1000"],
+                             cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+    limit = time.monotonic() + LIMIT
+    while not (folder / "j/runs/ranks1/1/output.txt").exists():
+        assert time.monotonic() < limit and first.poll() is None
+        time.sleep(0.05)
+    text = scaling("--ranks", 1, "--out", "j", "--", PROGRAM, folder=folder, status=1)
+    assert "another `kolo scaling` writes to j" in text, text
+    first.send_signal(signal.SIGHUP)
+    assert first.wait(timeout=LIMIT) == 128 + signal.SIGHUP
+    scaling("--ranks", 1, "--steps", 40, "--repeat", 1, "--out", "j", "--", PROGRAM, folder=folder)  # nothing was complete
 
 
 def check_dying_rank(folder):
@@ -106,7 +149,8 @@ def check_interrupt(folder):
 def main():
     for name in ("OMPI_COMM_WORLD_SIZE", "KOLO_SYNC", "KOLO_STEP_LOG", "KOLO_TIMELINE"):
         os.environ.pop(name, None)
-    for check in (check_table, check_dry_run, check_errors, check_dying_rank, check_interrupt):
+    for check in (check_table, check_dry_run, check_errors, check_lost_results, check_processes_left,
+                  check_two_commands, check_dying_rank, check_interrupt):
         with tempfile.TemporaryDirectory(prefix="kolo-scaling-") as folder:
             check(pathlib.Path(folder))
         print(f"{check.__name__}: fine", flush=True)

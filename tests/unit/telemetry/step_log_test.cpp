@@ -158,6 +158,19 @@ TEST(StepLog, FileThatExistsIsAppendedTo) {
 }
 
 // So that a program that is killed leaves what it has recorded until shortly before.
+TEST(StepLog, FileOfAnotherContextIsUsageErrorUntilThatContextEnds) {
+  Written written;
+  auto first = std::make_unique<StepLog>(written.path, facts_of_rank_1(), written.warn());
+  try {
+    const StepLog second(written.path, facts_of_rank_1(), written.warn());
+    FAIL() << "no error";
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("another Context writes to " + written.path));
+  }
+  first.reset();
+  const StepLog third(written.path, facts_of_rank_1(), written.warn());
+}
+
 TEST(StepLog, LinesAreWrittenOnceTheyAreATenthOfASecondOld) {
   Written written;
   StepLog log(written.path, facts_of_rank_1(), written.warn());

@@ -87,6 +87,12 @@ TEST(MakeRows, RefusesWhatCannotBeMeasured) {
   options = options_for({2});
   options.rates = {"1gbit"};
   EXPECT_THAT(refusal_of(options), HasSubstr("--rate is for --hosts"));
+  options.hosts = {2};
+  options.rates = {"1gbit", "10gbti"};
+  EXPECT_THAT(refusal_of(options), HasSubstr("'10gbti' is not a bandwidth"));
+  options.rates = {"2.5gbit"};
+  options.hosts = {2, 65};
+  EXPECT_THAT(refusal_of(options), HasSubstr("at most 64 hosts"));
   options = options_for({2});
   options.command.clear();
   EXPECT_THAT(refusal_of(options), HasSubstr("the program is missing"));
