@@ -1,5 +1,5 @@
 #pragma once
-// Events as `kolo trace merge` writes them: for people who look at Perfetto, and for HolisticTraceAnalysis.
+// Writes the events of `kolo trace merge`: one form for Perfetto, one for HolisticTraceAnalysis.
 #include <cstdint>
 #include <string>
 

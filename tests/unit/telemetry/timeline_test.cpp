@@ -238,7 +238,7 @@ TEST(Timeline, FullDiskWithoutEventsIsOneWarning) {
   EXPECT_EQ(written.counters.timeline_dropped.value(), 0U);
 }
 
-// The reader of a pipe that nobody reads yet: the writer waits, and the queue is bounded.
+// Nothing reads the pipe, so the writer waits and the queue reaches its bound.
 TEST(Timeline, EventsThatTheDiskIsTooSlowForAreDroppedAndCounted) {
   if (test::kSanitized) GTEST_SKIP() << "millions of events";
   constexpr std::uint64_t kEvents = 2'200'000;  // the writer holds at most 2^20, and the queue as many
