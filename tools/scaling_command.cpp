@@ -92,8 +92,8 @@ int measure(Arguments& a) {
   if (options.ranks.empty() && options.hosts.empty()) {
     throw UsageError("say how many ranks: --ranks 1,2,4 or --hosts 2,4");
   }
-  options.rates = parse_words(a.rates);
-  options.ablate = parse_words(a.ablate);
+  options.rates = split(a.rates, ',');
+  options.ablate = split(a.ablate, ',');
   options.timeout = parse_duration(a.timeout);
   const std::vector<Row> rows = make_rows(options);
   try {

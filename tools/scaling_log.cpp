@@ -29,13 +29,27 @@ constexpr std::array<Field, 7> kFields{{{"step_us", &StepSample::step_ms},
                                         {"communication_us", &StepSample::communication_ms}}};
 
 std::string file_of(const std::filesystem::path& folder, int rank) {
-  return step_log_start(folder) + ".rank" + std::to_string(rank) + ".jsonl";
+  return file_of_rank(step_log_start(folder), rank, ".jsonl");
 }
 
-// What the logs say of a rank, and its steps by number.
+// A step of one rank. `times` has no wait and no slowest rank.
+struct RankStep {
+  StepSample times;
+  double arrival_us = 0;  // at the first call that waits, by the clock of rank 0
+};
+
+RankStep step_of(const json& line) {
+  RankStep step;
+  for (const Field& field : kFields) step.times.*field.ms = 1e-3 * line.at(field.name).get<double>();
+  step.times.reduced_bytes = line.at("reduced_bytes").get<double>();
+  step.arrival_us = line.at("start_us").get<double>() + line.at("synchronize_us").get<double>();
+  return step;
+}
+
+// What the log of a rank says; its steps by number.
 struct RankLog {
   json head;
-  std::vector<json> steps;
+  std::vector<RankStep> steps;
 };
 
 // A program may create several Contexts in turn: the last one that trained counts.
@@ -57,11 +71,7 @@ RankLog read_rank(const std::string& path, int ranks) {
       if (value.at("kind") != "step") continue;
       if (head.empty()) throw UsageError("a step comes before the head");
       if (value.at("step") == 1) log = {head, {}};
-      for (const Field& field : kFields) static_cast<void>(value.at(field.name).get<double>());
-      for (const char* name : {"start_us", "synchronize_us", "reduced_bytes"}) {
-        static_cast<void>(value.at(name).get<double>());
-      }
-      log.steps.push_back(std::move(value));
+      log.steps.push_back(step_of(value));
     } catch (const std::exception& error) {
       throw UsageError(path + ":" + std::to_string(number) + ": not a line of a step log: " + error.what() +
                        ". Remove the folder of this run; the same command then repeats it");
@@ -88,18 +98,15 @@ StepSample sample_of(const std::vector<RankLog>& ranks, std::size_t index) {
   double latest = 0;
   double sum = 0;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
-    const json& line = ranks[r].steps[index];
-    for (const Field& field : kFields) {
-      sample.*field.ms += 1e-3 * line.at(field.name).get<double>() / static_cast<double>(ranks.size());
-    }
-    const double arrival = line.at("start_us").get<double>() + line.at("synchronize_us").get<double>();
-    sum += arrival;
-    if (r == 0 || arrival > latest) {
-      latest = arrival;
+    const RankStep& step = ranks[r].steps[index];
+    for (const Field& field : kFields) sample.*field.ms += step.times.*field.ms / static_cast<double>(ranks.size());
+    sum += step.arrival_us;
+    if (r == 0 || step.arrival_us > latest) {
+      latest = step.arrival_us;
       sample.slowest_rank = static_cast<int>(r);
     }
   }
-  sample.reduced_bytes = ranks.front().steps[index].at("reduced_bytes").get<double>();
+  sample.reduced_bytes = ranks.front().steps[index].times.reduced_bytes;
   if (ranks.size() == 1 || sample.reduced_bytes == 0) {
     sample.slowest_rank = -1;
   } else {
@@ -109,6 +116,16 @@ StepSample sample_of(const std::vector<RankLog>& ranks, std::size_t index) {
 }
 
 }  // namespace
+
+std::vector<double> step_times(const std::vector<StepSample>& steps) {
+  std::vector<double> times;
+  for (const StepSample& step : steps) times.push_back(step.step_ms);
+  return times;
+}
+
+std::string file_of_rank(const std::string& start, int rank, const std::string& end) {
+  return start + ".rank" + std::to_string(rank) + end;
+}
 
 std::string step_log_start(const std::filesystem::path& folder) { return (folder / "steps").string(); }
 

@@ -25,6 +25,8 @@ struct StepSample {
   double reduced_bytes = 0;  // of one rank
 };
 
+[[nodiscard]] std::vector<double> step_times(const std::vector<StepSample>& steps);
+
 struct RunLog {
   std::vector<StepSample> steps;
   std::map<std::string, std::string> facts;  // of rank 0
@@ -36,6 +38,8 @@ struct RunLog {
 
 // "FOLDER/steps": the value of KOLO_STEP_LOG.
 [[nodiscard]] std::string step_log_start(const std::filesystem::path& folder);
+// "steps", 3 and ".jsonl": "steps.rank3.jsonl", as the ranks name their files.
+[[nodiscard]] std::string file_of_rank(const std::string& start, int rank, const std::string& end);
 
 // Counts the steps that a rank's file holds, while it grows. Reads only what is new.
 class StepCounter {

@@ -101,10 +101,14 @@ void add_count(const ScalingOptions& options, Row row, std::vector<Row>& rows) {
 
 }  // namespace
 
-std::vector<std::string> parse_words(const std::string& text) {
+std::string full_name(const std::string& name, const std::string& variant) {
+  return variant.empty() ? name : name + ", " + variant;
+}
+
+std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> words;
   for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::size_t end = std::min(text.find(separator, begin), text.size());
     if (end > begin) words.push_back(text.substr(begin, end - begin));
     begin = end + 1;
   }
@@ -113,7 +117,7 @@ std::vector<std::string> parse_words(const std::string& text) {
 
 std::vector<int> parse_counts(const std::string& text, const std::string& what) {
   std::set<int> counts;
-  for (const std::string& word : parse_words(text)) {
+  for (const std::string& word : split(text, ',')) {
     int count = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), count);
     require(error == std::errc() && end == word.data() + word.size() && count >= 1 && count <= kMostRanks,

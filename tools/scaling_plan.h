@@ -35,6 +35,9 @@ struct Row {
   std::vector<std::string> command;
 };
 
+// "2 ranks, sync off"
+[[nodiscard]] std::string full_name(const std::string& name, const std::string& variant);
+
 inline constexpr const char* kSyncOff = "sync off";
 
 // In the order of the table: for each count kolo, the same ranks with KOLO_SYNC=off, and the ablations. A row with one
@@ -43,6 +46,7 @@ inline constexpr const char* kSyncOff = "sync off";
 
 // "1,2,4"; `what` names the option in errors. Throws UsageError.
 [[nodiscard]] std::vector<int> parse_counts(const std::string& text, const std::string& what);
-[[nodiscard]] std::vector<std::string> parse_words(const std::string& text);
+// The words between separators; empty ones are left out.
+[[nodiscard]] std::vector<std::string> split(const std::string& text, char separator);
 
 }  // namespace kolo::tools

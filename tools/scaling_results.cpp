@@ -36,12 +36,6 @@ std::vector<StepSample> steps_of(const RowRuns& row) {
   return steps;
 }
 
-std::vector<double> step_times(const std::vector<StepSample>& steps) {
-  std::vector<double> times;
-  for (const StepSample& step : steps) times.push_back(step.step_ms);
-  return times;
-}
-
 std::vector<Block> all_blocks(const RowRuns& row) {
   std::vector<Block> blocks;
   for (const RunLog& run : row.runs) {
@@ -188,10 +182,7 @@ std::string padded(const std::string& text, int width) {
   return std::string(static_cast<std::size_t>(std::max(width - size, 1)), ' ') + text;
 }
 
-std::string name_of(const ordered_json& row) {
-  const std::string variant = row.at("variant");
-  return row.at("name").get<std::string>() + (variant.empty() ? "" : ", " + variant);
-}
+std::string name_of(const ordered_json& row) { return full_name(row.at("name"), row.at("variant")); }
 
 // The name of a row, with the numbers of its warnings in `notes`.
 std::string name_with_notes(const ordered_json& row, std::vector<std::string>& notes) {

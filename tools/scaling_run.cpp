@@ -12,6 +12,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 
 #include "base/environment.h"
@@ -44,16 +45,6 @@ std::string time_text(double seconds) {
   return text;
 }
 
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> words;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find(' ', begin), text.size());
-    if (end > begin) words.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return words;
-}
-
 void append(std::vector<std::string>& words, const std::vector<std::string>& more) {
   words.insert(words.end(), more.begin(), more.end());
 }
@@ -63,7 +54,7 @@ std::vector<std::string> words_of(const ScalingOptions& options, const Row& row,
   std::vector<std::string> words{"env"};
   for (const auto& [name, value] : environment) words.push_back(name + "=" + value);
   if (!options.launcher.empty()) {
-    append(words, split(options.launcher));
+    append(words, split(options.launcher, ' '));
     words.push_back(std::to_string(row.ranks));
     append(words, row.command);
     return words;
@@ -85,7 +76,7 @@ std::vector<std::string> words_of(const ScalingOptions& options, const Row& row,
 // A line that is rewritten on a terminal, and a line for each run otherwise.
 class Progress {
  public:
-  explicit Progress(std::size_t runs) : runs_(runs) {}
+  Progress() = default;
   ~Progress() {
     if (terminal_ && shown_) std::fprintf(stderr, "\r\033[K");
   }
@@ -95,7 +86,7 @@ class Progress {
   void begin(const Row& row, int repetition) {
     ++number_;
     key_ = row.key;
-    what_ = row.name + (row.variant.empty() ? "" : ", " + row.variant) + ", repetition " + std::to_string(repetition);
+    what_ = full_name(row.name, row.variant) + ", repetition " + std::to_string(repetition);
     start_ = Clock::now();
   }
 
@@ -107,9 +98,9 @@ class Progress {
   void step(int steps, int of) {
     if (!terminal_) return;
     constexpr std::size_t kWidth = 20;
-    const std::size_t filled = kWidth * (number_ - 1) / runs_;
+    const std::size_t filled = kWidth * (number_ - 1) / keys_.size();
     std::fprintf(stderr, "\r\033[K[%s%s] run %zu of %zu: %s, step %d of %d%s", std::string(filled, '#').c_str(),
-                 std::string(kWidth - filled, '.').c_str(), number_, runs_, what_.c_str(), steps, of,
+                 std::string(kWidth - filled, '.').c_str(), number_, keys_.size(), what_.c_str(), steps, of,
                  left_text().c_str());
     std::fflush(stderr);
     shown_ = true;
@@ -118,7 +109,7 @@ class Progress {
   void end(double step_ms) {
     remember(key_, seconds_since(start_));
     if (terminal_) return;
-    std::fprintf(stderr, "run %zu of %zu: %s: %.4g ms a step%s\n", number_, runs_, what_.c_str(), step_ms,
+    std::fprintf(stderr, "run %zu of %zu: %s: %.4g ms a step%s\n", number_, keys_.size(), what_.c_str(), step_ms,
                  left_text().c_str());
   }
 
@@ -140,7 +131,6 @@ class Progress {
     return ", " + time_text(left) + " left";
   }
 
-  std::size_t runs_;
   std::size_t number_ = 0;
   std::string key_;
   std::string what_;
@@ -208,16 +198,12 @@ base::UniqueFd open_folder(const ScalingOptions& options, const json& plan) {
 class RowRunner {
  public:
   RowRunner(const ScalingOptions& options, const std::vector<Row>& rows, const Environment& environment)
-      : options_(options),
-        rows_(rows),
-        environment_(environment),
-        hosts_(options.hosts),
-        progress_(rows.size() * repeat()) {
+      : options_(options), rows_(rows), environment_(environment), hosts_(options.hosts) {
     for (const Row& row : rows) results_.push_back({row, {}});
     if (!options.hosts.empty()) hosts_.check();
   }
 
-  const std::vector<RowRuns>& run() {
+  nlohmann::ordered_json run() {
     std::vector<std::pair<std::size_t, int>> order;
     // Every other repetition runs backwards: no row is always the first, or always behind the same row.
     for (int repetition = 1; repetition <= options_.repeat; ++repetition) {
@@ -229,9 +215,8 @@ class RowRunner {
     for (const auto& [index, repetition] : order) keys.push_back(rows_[index].key);
     progress_.expect(std::move(keys));
     for (const auto& [index, repetition] : order) run(index, repetition);
-    write_results();
     if (!ran_) std::fprintf(stderr, "all runs are complete in %s; nothing was run\n", options_.out.c_str());
-    return results_;
+    return write_results();
   }
 
   // A short run of kolo with the most ranks.
@@ -246,7 +231,7 @@ class RowRunner {
     start_job(row, folder, options_.warmup + static_cast<int>(kBlockSteps));
     MergeOptions merge;
     for (int rank = 0; rank < row.ranks; ++rank) {
-      merge.files.push_back((folder / ("timeline.rank" + std::to_string(rank) + ".json")).string());
+      merge.files.push_back(file_of_rank(row.environment["KOLO_TIMELINE"], rank, ".json"));
     }
     merge.out = out.string();
     merge.partial = true;  // the job was ended, and the last line of a file may be cut off
@@ -254,8 +239,6 @@ class RowRunner {
   }
 
  private:
-  [[nodiscard]] std::size_t repeat() const { return static_cast<std::size_t>(options_.repeat); }
-
   void run(std::size_t index, int repetition) {
     const Row& row = rows_[index];
     const fs::path folder = fs::absolute(fs::path(options_.out) / "runs" / row.key / std::to_string(repetition));
@@ -270,14 +253,14 @@ class RowRunner {
     const int steps = start_job(row, folder, options_.steps);
     results_[index].runs.push_back(read_run(folder, row.ranks, options_.warmup, steps));
     write_file(folder / "done.json", json{{"steps", steps}, {"seconds", seconds_since(start)}}.dump() + "\n");
-    std::vector<double> times;
-    for (const StepSample& step : results_[index].runs.back().steps) times.push_back(step.step_ms);
-    progress_.end(median(times));
+    progress_.end(median(step_times(results_[index].runs.back().steps)));
     write_results();
   }
 
-  void write_results() const {
-    write_file(fs::path(options_.out) / "results.json", results_of(options_, results_, environment_).dump(1) + "\n");
+  nlohmann::ordered_json write_results() const {
+    auto results = results_of(options_, results_, environment_);
+    write_file(fs::path(options_.out) / "results.json", results.dump(1) + "\n");
+    return results;
   }
 
   std::optional<int> steps_of_done(const fs::path& folder, const Row& row) {
@@ -307,7 +290,7 @@ class RowRunner {
     try {
       return run_job(job);
     } catch (const UsageError& error) {
-      throw UsageError(row.name + (row.variant.empty() ? "" : ", " + row.variant) + ": " + error.what());
+      throw UsageError(full_name(row.name, row.variant) + ": " + error.what());
     }
   }
 
@@ -327,7 +310,7 @@ void run_rows(const ScalingOptions& options, const std::vector<Row>& rows, const
   const base::UniqueFd signals = watch_signals();  // before hosts are created, which an end by a signal would leave
   const base::UniqueFd lock = open_folder(options, plan_of(options, rows, environment));
   RowRunner runner(options, rows, environment);
-  show(results_of(options, runner.run(), environment));
+  show(runner.run());
   runner.trace();
 }
 
@@ -345,18 +328,16 @@ std::string describe_rows(const ScalingOptions& options, const std::vector<Row>&
   run_job(job);
   const double all = seconds_since(start);
   const RunLog log = read_run(scratch.path(), 1, 0, kSteps);
-  std::vector<double> times;
-  for (const StepSample& step : log.steps) times.push_back(1e-3 * step.step_ms);
-  double running = 0;
-  for (const double time : times) running += time;
+  const std::vector<double> times = step_times(log.steps);
+  const double starting = all - 1e-3 * std::accumulate(times.begin(), times.end(), 0.0);
   std::string text;
   double sum = 0;
   for (const Row& row : rows) {
     const double crowd = log.local_cores > 0 ? std::max(1.0, static_cast<double>(row.ranks) / log.local_cores) : 1.0;
-    const double seconds = all - running + crowd * options.steps * median(times);
+    const double seconds = starting + crowd * options.steps * 1e-3 * median(times);
     sum += seconds * (options.repeat + (&row == &row_with_most_ranks(rows) ? 1 : 0));  // and for the trace
-    text += row.name + (row.variant.empty() ? "" : ", " + row.variant) + ": " + std::to_string(options.repeat) + " x " +
-            time_text(seconds) + "\n    " + shell_words(words_of(options, row, hosts, row.environment)) + "\n";
+    text += full_name(row.name, row.variant) + ": " + std::to_string(options.repeat) + " x " + time_text(seconds) +
+            "\n    " + shell_words(words_of(options, row, hosts, row.environment)) + "\n";
   }
   return text + "about " + time_text(sum) + " in all, by a run of " + std::to_string(kSteps) +
          " steps with one rank; a slow network adds to it\n";
