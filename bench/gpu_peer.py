@@ -28,7 +28,7 @@ try:
 except ImportError as error:
     sys.exit(f"gpu_peer.py: {sys.executable} has no PyTorch ({error})")
 
-from ddp_resnet50 import ResNet50
+from peers.resnet50 import ResNet50
 
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 RANK, SIZE, LOCAL_RANK = (int(os.environ.get(name, default)) for name, default in  # of torchrun

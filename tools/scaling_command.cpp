@@ -8,6 +8,7 @@
 #include "kolo/error.h"
 #include "run_options.h"
 #include "scaling_job.h"
+#include "scaling_peers.h"
 #include "scaling_plan.h"
 #include "scaling_results.h"
 #include "scaling_run.h"
@@ -19,6 +20,7 @@ namespace {
 constexpr const char* kFooter = R"(Examples:
   kolo scaling --ranks 1,2,4 --items-per-step 32 -- ./train --batch 32
   kolo scaling --hosts 2,4 --rate 1gbit,10gbit --ablate bucket,overlap -- ./train
+  kolo scaling --ranks 1,2 --peers ddp,mpi -- imagenet_resnet50 --data synthetic:device --threads 1
   kolo scaling --compare before/ after/
 
 The program trains with a kolo::DistributedOptimizer; it needs no other change. Each row of the table is a
@@ -31,6 +33,8 @@ struct Arguments {
   std::string hosts;
   std::string rates;
   std::string ablate;
+  std::string peers;
+  std::string python = "python3";
   std::string timeout = "300s";
   bool dry_run = false;
   std::vector<std::string> compare;
@@ -43,6 +47,11 @@ void add_options(CLI::App& app, Arguments& a) {
       ->type_name("1gbit,10gbit");
   app.add_option("--ablate", a.ablate, "Add rows that each change one setting of kolo")
       ->type_name("bucket,overlap,algorithm");
+  app.add_option("--peers", a.peers, "Add rows of imagenet_resnet50 without kolo; a missing peer is named and left out")
+      ->type_name("ddp,mpi,loop,torchfort");
+  app.add_option("--python", a.python, "Python of the peer ddp, with PyTorch")
+      ->capture_default_str()
+      ->type_name("PROGRAM");
   app.add_option("--repeat", a.options.repeat, "Runs of each row, interleaved")->capture_default_str()->type_name("N");
   app.add_option("--steps", a.options.steps, "Steps of a run")->capture_default_str()->type_name("N");
   app.add_option("--warmup", a.options.warmup, "First steps of a run, left out")->capture_default_str()->type_name("N");
@@ -95,7 +104,12 @@ int measure(Arguments& a) {
   options.rates = split(a.rates, ',');
   options.ablate = split(a.ablate, ',');
   options.timeout = parse_duration(a.timeout);
+  options.peers = find_peers(split(a.peers, ','), a.python);
   const std::vector<Row> rows = make_rows(options);
+  for (const Peer& peer : options.peers) {
+    if (peer.missing.empty()) continue;
+    std::fprintf(stderr, "kolo scaling: peer %s is missing: %s\n", peer.name.c_str(), peer.missing.c_str());
+  }
   try {
     if (a.dry_run) {
       std::printf("%s", describe_rows(options, rows).c_str());

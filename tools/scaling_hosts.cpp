@@ -1,34 +1,20 @@
 #include "scaling_hosts.h"
 
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <filesystem>
-
 #include "kolo/error.h"
-#include "run_child.h"
+#include "scaling_programs.h"
 
 namespace kolo::tools {
-namespace {
-
-namespace fs = std::filesystem;
-
-// Beside an installed program, or in the sources around a build.
-std::string find_script() {
-  const fs::path bin = fs::read_symlink("/proc/self/exe").parent_path();
-  for (const char* place : {"../libexec/kolo/cluster", "../../../script/cluster"}) {
-    const fs::path path = bin / place;
-    if (fs::exists(path)) return fs::canonical(path).string();
-  }
-  throw UsageError("--hosts needs kolo's script `cluster`, which is neither in " + (bin / "../libexec/kolo").string() +
-                   " nor in script/ of the sources");
-}
-
-}  // namespace
 
 EmulatedHosts::EmulatedHosts(const std::vector<int>& counts) {
-  if (!counts.empty()) script_ = find_script();
+  if (counts.empty()) return;
+  script_ = find_beside_program({"../libexec/kolo/cluster", "../../../script/cluster"});
+  if (script_.empty()) {
+    throw UsageError(
+        "--hosts needs kolo's script `cluster`, which is neither in libexec/kolo of the installation nor in script of "
+        "the sources");
+  }
 }
 
 EmulatedHosts::~EmulatedHosts() {
@@ -58,21 +44,11 @@ std::string EmulatedHosts::name_of(int hosts) const {
 }
 
 void EmulatedHosts::call(int hosts, const std::vector<std::string>& words) const {
-  ChildOptions options;
-  options.words = {"env", "EMULATED_HOSTS=" + name_of(hosts), script_};
-  options.words.insert(options.words.end(), words.begin(), words.end());
-  options.merged = options.no_input = true;
-  const Child child = start_child(options);
-  if (child.pid == 0) throw UsageError("cannot start " + script_ + ": " + start_error(child.error));
-  std::string said;
-  char buffer[4096];
-  for (ssize_t got = 0; (got = ::read(child.out.get(), buffer, sizeof buffer)) > 0;) {
-    said.append(buffer, static_cast<std::size_t>(got));
-  }
-  int status = 0;
-  ::waitpid(child.pid, &status, 0);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
-  throw UsageError("emulated hosts: `cluster " + words.front() + "` failed: " + said);
+  std::vector<std::string> command{"env", "EMULATED_HOSTS=" + name_of(hosts), script_};
+  command.insert(command.end(), words.begin(), words.end());
+  const Finished finished = run_to_end(command);
+  if (finished.succeeded) return;
+  throw UsageError("emulated hosts: `cluster " + words.front() + "` failed: " + finished.output);
 }
 
 }  // namespace kolo::tools

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/strings.h"
@@ -14,19 +15,19 @@ namespace {
 
 using nlohmann::json;
 
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 constexpr std::string_view kStepLine = R"({"kind":"step",)";
 
 struct Field {
   const char* name;
   double StepSample::*ms;
 };
-constexpr std::array<Field, 7> kFields{{{"step_us", &StepSample::step_ms},
+constexpr std::array<Field, 6> kFields{{{"step_us", &StepSample::step_ms},
                                         {"before_first_gradient_us", &StepSample::before_first_gradient_ms},
                                         {"backward_us", &StepSample::backward_ms},
                                         {"exposed_us", &StepSample::exposed_ms},
                                         {"optimizer_us", &StepSample::optimizer_ms},
-                                        {"other_us", &StepSample::other_ms},
-                                        {"communication_us", &StepSample::communication_ms}}};
+                                        {"other_us", &StepSample::other_ms}}};
 
 std::string file_of(const std::filesystem::path& folder, int rank) {
   return file_of_rank(step_log_start(folder), rank, ".jsonl");
@@ -41,6 +42,8 @@ struct RankStep {
 RankStep step_of(const json& line) {
   RankStep step;
   for (const Field& field : kFields) step.times.*field.ms = 1e-3 * line.at(field.name).get<double>();
+  const json& communication = line.at("communication_us");
+  step.times.communication_ms = communication.is_null() ? kUnknown : 1e-3 * communication.get<double>();
   step.times.reduced_bytes = line.at("reduced_bytes").get<double>();
   step.arrival_us = line.at("start_us").get<double>() + line.at("synchronize_us").get<double>();
   return step;
@@ -93,13 +96,15 @@ int number_in(const json& facts, const char* name) {
   return number;
 }
 
-StepSample sample_of(const std::vector<RankLog>& ranks, std::size_t index) {
+// `clocks_compared`: arrivals of different ranks have one clock.
+StepSample sample_of(const std::vector<RankLog>& ranks, std::size_t index, bool clocks_compared) {
   StepSample sample;
   double latest = 0;
   double sum = 0;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const RankStep& step = ranks[r].steps[index];
     for (const Field& field : kFields) sample.*field.ms += step.times.*field.ms / static_cast<double>(ranks.size());
+    sample.communication_ms += step.times.communication_ms / static_cast<double>(ranks.size());
     sum += step.arrival_us;
     if (r == 0 || step.arrival_us > latest) {
       latest = step.arrival_us;
@@ -107,7 +112,10 @@ StepSample sample_of(const std::vector<RankLog>& ranks, std::size_t index) {
     }
   }
   sample.reduced_bytes = ranks.front().steps[index].times.reduced_bytes;
-  if (ranks.size() == 1 || sample.reduced_bytes == 0) {
+  if (!clocks_compared) {
+    sample.slowest_rank = -1;
+    sample.slowest_wait_ms = kUnknown;
+  } else if (ranks.size() == 1 || sample.reduced_bytes == 0) {
     sample.slowest_rank = -1;
   } else {
     sample.slowest_wait_ms = 1e-3 * (latest - sum / static_cast<double>(ranks.size()));
@@ -148,6 +156,7 @@ int StepCounter::count() {
 RunLog read_run(const std::filesystem::path& folder, int ranks, int warmup, int last) {
   std::vector<RankLog> logs;
   RunLog run;
+  bool clocks_compared = true;
   for (int rank = 0; rank < ranks; ++rank) {
     logs.push_back(read_rank(file_of(folder, rank), ranks));
     const RankLog& log = logs.back();
@@ -159,12 +168,16 @@ RunLog read_run(const std::filesystem::path& folder, int ranks, int warmup, int 
     const int cores = number_in(facts, "local_cores");
     run.local_cores = rank == 0 ? cores : std::min(run.local_cores, cores);
     run.local_ranks = std::max(run.local_ranks, number_in(facts, "local_ranks"));
-    run.clock_error_ms = std::max(run.clock_error_ms, 1e-3 * log.head.at("clock_error_us").get<double>());
+    const json& clock_error = log.head.at("clock_error_us");
+    if (clock_error.is_null()) clocks_compared = false;
+    if (clocks_compared) run.clock_error_ms = std::max(run.clock_error_ms, 1e-3 * clock_error.get<double>());
     run.hosts.push_back(log.head.at("host"));
     if (rank == 0) run.facts = facts.get<std::map<std::string, std::string>>();
     run.facts.erase("KOLO_STEP_LOG");  // not a setting of the user
   }
-  for (int step = warmup; step < last; ++step) run.steps.push_back(sample_of(logs, static_cast<std::size_t>(step)));
+  for (int step = warmup; step < last; ++step) {
+    run.steps.push_back(sample_of(logs, static_cast<std::size_t>(step), clocks_compared));
+  }
   return run;
 }
 

@@ -17,9 +17,9 @@ struct StepSample {
   double exposed_ms = 0;
   double optimizer_ms = 0;
   double other_ms = 0;
-  double communication_ms = 0;
+  double communication_ms = 0;  // NaN: not known
   // Mean time from a rank's call of step() or synchronize() to the last rank's call, and the last rank. 0 and -1
-  // without a reduction.
+  // without a reduction; NaN and -1 if the clocks of the ranks are not compared.
   double slowest_wait_ms = 0;
   int slowest_rank = -1;
   double reduced_bytes = 0;  // of one rank

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <regex>
 #include <set>
 #include <string_view>
@@ -82,6 +83,10 @@ void check(const ScalingOptions& options) {
   for (const char* variable : {"KOLO_SYNC", "KOLO_STEP_LOG", "KOLO_TIMELINE"}) {
     require(!base::get_environment(variable), std::string(variable) + " is set, but `kolo scaling` sets it. Unset it");
   }
+  const std::string program = std::filesystem::path(options.command.front()).filename().string();
+  require(options.peers.empty() || program == kPeerProgram, std::string("--peers compares with ") + kPeerProgram +
+                                                                ", whose model and options the peers have, not with " +
+                                                                program + ". Leave out --peers");
   if (options.global_batch == 0) return;
   require(options.global_batch > 0, "--global-batch must be positive");
   const auto flag = std::ranges::find_if(options.command, [&](const std::string& word) {
@@ -91,12 +96,28 @@ void check(const ScalingOptions& options) {
           "the program has " + options.batch_flag + " already, which --global-batch sets for each number of ranks");
 }
 
+// Emulated hosts reach each other by eth0; on one host gloo uses the loopback interface.
+void add_peers(const ScalingOptions& options, const Row& base, std::vector<Row>& rows) {
+  const std::string interface = base.hosts > 0 ? "eth0" : options.launcher.empty() ? "lo" : "";
+  for (const Peer& peer : options.peers) {
+    if (!peer.missing.empty()) continue;
+    Row row = base;
+    row.peer = peer.name;
+    row.variant = peer.title;
+    row.key += "-" + peer.name;
+    row.command = peer_command(peer, base.command, interface);
+    rows.push_back(std::move(row));
+  }
+}
+
 void add_count(const ScalingOptions& options, Row row, std::vector<Row>& rows) {
   row.command = command_for(options, row.ranks);
   rows.push_back(row);
-  if (row.ranks == 1) return;
-  rows.push_back(variant_of(row, kSyncOff, "KOLO_SYNC", "off"));
-  add_ablations(options, row, rows);
+  if (row.ranks > 1) {
+    rows.push_back(variant_of(row, kSyncOff, "KOLO_SYNC", "off"));
+    add_ablations(options, row, rows);
+  }
+  add_peers(options, row, rows);
 }
 
 }  // namespace

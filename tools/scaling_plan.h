@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "scaling_peers.h"
+
 namespace kolo::tools {
 
 struct ScalingOptions {
@@ -12,6 +14,7 @@ struct ScalingOptions {
   std::vector<int> hosts;           // emulated hosts, with a rank on each
   std::vector<std::string> rates;   // of their links; empty: not shaped
   std::vector<std::string> ablate;  // bucket, overlap, algorithm
+  std::vector<Peer> peers;          // also missing ones, which get no rows
   int repeat = 3;
   int steps = 100;
   int warmup = 10;
@@ -27,7 +30,9 @@ struct ScalingOptions {
 struct Row {
   std::string key;      // of its folders and in results.json: "ranks2", "hosts4-1gbit-bucket-4M"
   std::string name;     // for people: "2 ranks", "4 hosts, 1gbit"
-  std::string variant;  // what differs from the defaults of kolo: "", "sync off", "bucket 4M", "algorithm tree"
+  std::string variant;  // what differs from the defaults of kolo: "", "sync off", "bucket 4M", "algorithm tree"; or the
+                        // title of the peer
+  std::string peer;     // the name of a Peer; empty: kolo
   int ranks = 1;
   int hosts = 0;  // emulated; 0: this host
   std::string rate;
@@ -40,8 +45,8 @@ struct Row {
 
 inline constexpr const char* kSyncOff = "sync off";
 
-// In the order of the table: for each count kolo, the same ranks with KOLO_SYNC=off, and the ablations. A row with one
-// rank is the first, because efficiency refers to it. Throws UsageError.
+// In the order of the table: for each count kolo, the same ranks with KOLO_SYNC=off, the ablations and the peers. A row
+// with one rank is the first, because efficiency refers to it. Throws UsageError.
 [[nodiscard]] std::vector<Row> make_rows(const ScalingOptions& options);
 
 // "1,2,4"; `what` names the option in errors. Throws UsageError.

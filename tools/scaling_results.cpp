@@ -90,7 +90,7 @@ std::string printed(const char* format, double value) {
   return text;
 }
 
-// `one`: the row with one rank, or null. `expected`: steps of a run that count.
+// `one`: the row with one rank of the same program, or null. `expected`: steps of a run that count.
 std::vector<std::string> warnings_of(const RowRuns& row, const RowRuns* one, int expected) {
   std::vector<std::string> warnings;
   for (const RunLog& each : row.runs) {
@@ -136,17 +136,18 @@ ordered_json row_of(const ScalingOptions& options, const std::vector<RowRuns>& r
                     {"steps", steps.size()},
                     {"step_ms", json_of(step)},
                     {"step_ms_p95", quantile(step_times(steps), 0.95)}};
+  if (!row.row.peer.empty()) json["peer"] = row.row.peer;
   const std::vector<StepSample> ordinary = ordinary_steps(steps);
   for (const Part& part : kParts) {
     double sum = 0;
     for (const StepSample& each : ordinary) sum += each.*part.ms;
-    json["parts"][part.name] = sum / static_cast<double>(ordinary.size());
+    if (!std::isnan(sum)) json["parts"][part.name] = sum / static_cast<double>(ordinary.size());
   }
   const auto [rank, share] = slowest_rank(steps);
   if (rank >= 0) json["slowest_rank"] = {{"rank", rank}, {"share_of_steps", share}};
   json["reduced_bytes"] = static_cast<std::uint64_t>(steps.back().reduced_bytes);
   if (const double items = items_per_s(options, row.row, steps); items > 0) json["items_per_s"] = items;
-  const RowRuns* const one = find(rows, "", 1, row);
+  const RowRuns* const one = find(rows, row.row.peer.empty() ? "" : row.row.variant, 1, row);
   if (one != nullptr && row.row.ranks > 1 && row.row.variant != kSyncOff) {
     Interval efficiency = ratio_interval(all_blocks(*one), blocks);
     const double fewer_items = options.global_batch != 0 ? row.row.ranks : 1;  // strong scaling: of a rank's step
@@ -208,7 +209,10 @@ std::string step_line(const ordered_json& row) {
 
 std::string parts_line(const ordered_json& row) {
   std::string line;
-  for (const Part& part : kParts) line += padded(printed("%.3g", row.at("parts").at(part.name)), 10);
+  const ordered_json& parts = row.at("parts");
+  for (const Part& part : kParts) {
+    line += padded(parts.contains(part.name) ? printed("%.3g", parts.at(part.name)) : "", 10);
+  }
   return line;
 }
 
@@ -294,6 +298,9 @@ ordered_json results_of(const ScalingOptions& options, const std::vector<RowRuns
     }
     results["rows"].push_back(row_of(options, rows, row));
   }
+  for (const Peer& peer : options.peers) {
+    if (!peer.missing.empty()) results["missing_peers"][peer.name] = peer.missing;
+  }
   return results;
 }
 
@@ -309,6 +316,8 @@ std::string table_of(const ordered_json& results) {
   text += "\n";
   for (const auto& row : results.at("rows")) text += padded(name_of(row), -kNameWidth) + parts_line(row) + "\n";
   for (std::size_t i = 0; i < notes.size(); ++i) text += "(" + std::to_string(i + 1) + ") " + notes[i] + "\n";
+  const auto missing = results.value("missing_peers", std::map<std::string, std::string>());
+  for (const auto& [peer, why] : missing) text += "peer " + peer + " is missing: " + why + "\n";
   return text;
 }
 

@@ -149,13 +149,20 @@ const Row& row_with_most_ranks(const std::vector<Row>& rows) {
   return *most;
 }
 
-// Everything that must be the same in all runs of a folder. More repetitions may be asked for later.
+// Everything that must be the same in all runs of a folder. More repetitions and rows may be asked for later.
 json plan_of(const ScalingOptions& options, const std::vector<Row>& rows, const Environment& environment) {
   json plan{{"steps", options.steps}, {"warmup", options.warmup}, {"launcher", options.launcher}};
   plan["environment"] = environment;
   plan["variables"] = base::get_environment_with_prefix("KOLO_");
   for (const Row& row : rows) plan["rows"][row.key] = row.command;
   return plan;
+}
+
+// `there` and the rows of `plan` that it lacks.
+json with_rows_of(const json& plan, json there) {
+  if (!there.is_object() || !there.contains("rows") || !there.at("rows").is_object()) return there;
+  for (const auto& [key, command] : plan.at("rows").items()) there.at("rows").emplace(key, command);
+  return there;
 }
 
 bool has_complete_run(const fs::path& out) {
@@ -184,7 +191,7 @@ base::UniqueFd open_folder(const ScalingOptions& options, const json& plan) {
   std::ifstream file(path);
   const json there = json::parse(file, nullptr, false);
   if (there == plan) return lock;
-  if (!has_complete_run(options.out)) {
+  if (!has_complete_run(options.out) || with_rows_of(plan, there) == plan) {
     write_file(path, plan.dump(1) + "\n");
     return lock;
   }

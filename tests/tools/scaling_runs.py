@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""kolo scaling as users start it: scaling_runs.py KOLO FIRST_PROGRAM PROGRAM_WITHOUT_KOLO"""
+"""kolo scaling as users start it: scaling_runs.py KOLO FIRST_PROGRAM PROGRAM_WITHOUT_KOLO [TRAINER]"""
 import gzip
 import json
 import os
@@ -12,6 +12,7 @@ import tempfile
 import time
 
 KOLO, PROGRAM, WITHOUT = sys.argv[1:4]
+TRAINER = sys.argv[4] if len(sys.argv) > 4 else None  # with the peers beside kolo
 LIMIT = 120
 
 
@@ -45,8 +46,43 @@ def check_table(folder):
                     "out", "--", PROGRAM, folder=folder)
     assert "nothing was run" in again and "2 ranks" in again, again
     assert "no change beyond noise" in scaling("--compare", "out", "out", folder=folder)
+    # More rows join the runs that are complete.
+    more = scaling("--ranks", 2, "--steps", 50, "--repeat", 2, "--items-per-step", 32, "--ablate", "overlap,algorithm",
+                   "--out", "out", "--", PROGRAM, folder=folder)
+    assert "2 ranks, algorithm ring, repetition 2" in more and "2 ranks, repetition" not in more, more
     other = scaling("--ranks", 2, "--steps", 60, "--out", "out", "--", PROGRAM, folder=folder, status=1)
     assert "steps. Choose another folder" in other, other
+
+
+def check_peers(folder):
+    if TRAINER is None:
+        return
+    python = folder / "python-without-torch"
+    python.write_text('#!/bin/sh\necho "No module named torch" >&2\nexit 1\n')
+    python.chmod(0o755)
+    text = scaling("--ranks", 2, "--steps", 30, "--repeat", 1, "--peers", "ddp,mpi,loop,torchfort", "--python", python,
+                   "--out", "peers", "--", TRAINER, "--data", "synthetic:device", "--arch", "resnet18", "--image-size", 32,
+                   "--batch", 2, "--threads", 1, "--memory-format", "contiguous", folder=folder)
+    assert text.count("peer ddp is missing: ") == 2 and "pip install torch" in text, text
+    results = json.loads((folder / "peers/results.json").read_text())
+    assert list(results["missing_peers"]) == ["ddp"], results["missing_peers"]
+    rows = {row["key"]: row for row in results["rows"]}
+    peers = ["mpi", "loop", "torchfort"]
+    assert list(rows) == ["ranks1", *(f"ranks1-{peer}" for peer in peers), "ranks2", "ranks2-sync-off",
+                          *(f"ranks2-{peer}" for peer in peers)], list(rows)
+    for peer in peers:
+        row = rows[f"ranks2-{peer}"]
+        parts = row["parts"]
+        assert row["peer"] == peer and parts["communication_ms"] == parts["exposed_ms"] > 0, row
+        assert "slowest_rank" not in row and "slowest_wait_ms" not in parts, row
+        assert {"efficiency_to_one_rank", "step_to_default"} <= row.keys() and row["reduced_bytes"] > 40_000_000, row
+        total = sum(ms for name, ms in parts.items() if name != "communication_ms")
+        assert abs(total - row["step_ms"]["value"]) < 0.3 * total, row
+    refused = scaling("--ranks", 1, "--peers", "mpi", "--out", "refused", "--", PROGRAM, folder=folder, status=1)
+    assert "--peers compares with imagenet_resnet50" in refused, refused
+    refused = scaling("--ranks", 1, "--steps", 30, "--repeat", 1, "--peers", "mpi", "--out", "amp", "--", TRAINER, "--data",
+                      "synthetic:host", "--arch", "resnet18", "--image-size", 32, "--batch", 2, folder=folder, status=1)
+    assert "1 rank, one MPI_Allreduce: " in refused and "--data must be synthetic:device" in refused, refused
 
 
 def check_dry_run(folder):
@@ -149,7 +185,7 @@ def check_interrupt(folder):
 def main():
     for name in ("OMPI_COMM_WORLD_SIZE", "KOLO_SYNC", "KOLO_STEP_LOG", "KOLO_TIMELINE"):
         os.environ.pop(name, None)
-    for check in (check_table, check_dry_run, check_errors, check_lost_results, check_processes_left,
+    for check in (check_table, check_peers, check_dry_run, check_errors, check_lost_results, check_processes_left,
                   check_two_commands, check_dying_rank, check_interrupt):
         with tempfile.TemporaryDirectory(prefix="kolo-scaling-") as folder:
             check(pathlib.Path(folder))

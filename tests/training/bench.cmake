@@ -1,6 +1,6 @@
-# The step benchmark, as short as it gets: that it runs and writes what docs/formats.md says. Its figures mean nothing here.
-if(TARGET imagenet_trainer AND KOLO_HAVE_MPI)
-  add_test(NAME bench.step COMMAND python3 -B ${CMAKE_CURRENT_LIST_DIR}/bench_run.py ${kolo_SOURCE_DIR}/bench/step.py
-    $<TARGET_FILE:imagenet_resnet50>)
-  set_tests_properties(bench.step PROPERTIES TIMEOUT 300 LABELS "training;mpi" PROCESSORS 2 COST 15)
+# The peers of `kolo scaling` learn the same as the trainer.
+if(TARGET resnet50_after_backward)
+  add_test(NAME bench.peers COMMAND python3 -B ${CMAKE_CURRENT_LIST_DIR}/peers_run.py ${kolo_SOURCE_DIR}/bench/peers/ddp.py
+    $<TARGET_FILE:resnet50_after_backward> $<TARGET_FILE:imagenet_resnet50> ${KOLO_MPIRUN})
+  set_tests_properties(bench.peers PROPERTIES TIMEOUT 300 LABELS "training;mpi" PROCESSORS 2 COST 15)
 endif()

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "kolo/error.h"
 #include "support/temporary_folder.h"
 
@@ -64,6 +66,20 @@ TEST_F(ScalingLog, RanksThatReduceNothingDoNotWait) {
   EXPECT_EQ(read_run(folder_.path(), 2, 0, 1).steps[0].slowest_rank, -1);
 }
 
+TEST_F(ScalingLog, RanksWithoutACommonClockHaveNoSlowestRank) {
+  for (int rank = 0; rank < 2; ++rank) {
+    std::string text = head(rank, 2) + step(1, 0, 700 + 100 * rank);
+    text.replace(text.find(R"("clock_error_us":40)"), 19, R"("clock_error_us":null)");
+    text.replace(text.find(R"("communication_us":200)"), 22, R"("communication_us":null)");
+    write(rank, text);
+  }
+  const RunLog run = read_run(folder_.path(), 2, 0, 1);
+  EXPECT_EQ(run.steps[0].slowest_rank, -1);
+  EXPECT_TRUE(std::isnan(run.steps[0].slowest_wait_ms));
+  EXPECT_TRUE(std::isnan(run.steps[0].communication_ms));
+  EXPECT_DOUBLE_EQ(run.steps[0].exposed_ms, 0.15);
+}
+
 TEST_F(ScalingLog, LastContextThatTrainedCounts) {
   write(0, head(0, 1) + step(1, 0, 1) + step(2, 1000, 1) + head(0, 1) + step(1, 5000, 2) + head(0, 1));
   const RunLog run = read_run(folder_.path(), 1, 0, 1);
@@ -83,6 +99,10 @@ TEST_F(ScalingLog, RefusesDamagedLogs) {
   EXPECT_THAT(refusal(1, 0, 1), HasSubstr("steps.rank0.jsonl:2: not a line of a step log"));
   write(0, step(1, 0, 1));
   EXPECT_THAT(refusal(1, 0, 1), HasSubstr("a step comes before the head"));
+  std::string unknown = step(1, 0, 1);
+  unknown.replace(unknown.find("1000"), 4, "null");
+  write(0, head(0, 1) + unknown);
+  EXPECT_THAT(refusal(1, 0, 1), HasSubstr("steps.rank0.jsonl:2: not a line of a step log"));
   write(0, head(0, 1));
   EXPECT_THAT(refusal(1, 0, 1), HasSubstr("the log has no steps"));
   write(0, head(0, 1) + step(1, 0, 1));

@@ -62,6 +62,40 @@ TEST(MakeRows, AblationsLeaveOutWhatTheHostsCannotRun) {
                                 "hosts2-algorithm-recursive_doubling"));
 }
 
+// Peers that can run, and one that cannot.
+ScalingOptions options_with_peers() {
+  ScalingOptions options = options_for({1, 2});
+  options.command = {"bin/imagenet_resnet50", "--data", "synthetic:device"};
+  options.peers = {{.name = "ddp", .title = "PyTorch DDP", .words = {"ddp.py"}, .uses_gloo = true},
+                   {.name = "loop", .title = "MPI loop", .missing = "no MPI"},
+                   {.name = "mpi", .title = "one MPI_Allreduce", .words = {"after", "--way", "mpi"}}};
+  return options;
+}
+
+TEST(MakeRows, EachCountHasTheRowsOfThePeersThatCanRun) {
+  const auto rows = make_rows(options_with_peers());
+  EXPECT_THAT(keys_of(rows), ElementsAre("ranks1", "ranks1-ddp", "ranks1-mpi", "ranks2", "ranks2-sync-off",
+                                         "ranks2-ddp", "ranks2-mpi"));
+  EXPECT_EQ(rows[0].peer, "");
+  EXPECT_EQ(rows[6].peer, "mpi");
+  EXPECT_EQ(rows[6].variant, "one MPI_Allreduce");
+  EXPECT_THAT(rows[6].command, ElementsAre("after", "--way", "mpi", "--data", "synthetic:device"));
+}
+
+TEST(MakeRows, PeersShareTheGlobalBatchAndTheNetwork) {
+  ScalingOptions options = options_with_peers();
+  options.ranks.clear();
+  options.hosts = {2};
+  options.global_batch = 8;
+  const auto rows = make_rows(options);
+  ASSERT_THAT(keys_of(rows), ElementsAre("ranks1", "ranks1-ddp", "ranks1-mpi", "hosts2", "hosts2-sync-off",
+                                         "hosts2-ddp", "hosts2-mpi"));
+  EXPECT_THAT(rows[1].command,
+              ElementsAre("env", "GLOO_SOCKET_IFNAME=lo", "ddp.py", "--data", "synthetic:device", "--batch", "8"));
+  EXPECT_THAT(rows[5].command,
+              ElementsAre("env", "GLOO_SOCKET_IFNAME=eth0", "ddp.py", "--data", "synthetic:device", "--batch", "4"));
+}
+
 TEST(MakeRows, StrongScalingDividesTheGlobalBatch) {
   ScalingOptions options = options_for({1, 4});
   options.global_batch = 64;
@@ -93,6 +127,9 @@ TEST(MakeRows, RefusesWhatCannotBeMeasured) {
   options.rates = {"2.5gbit"};
   options.hosts = {2, 65};
   EXPECT_THAT(refusal_of(options), HasSubstr("at most 64 hosts"));
+  options = options_with_peers();
+  options.command = {"./train"};
+  EXPECT_THAT(refusal_of(options), HasSubstr("compares with imagenet_resnet50"));
   options = options_for({2});
   options.command.clear();
   EXPECT_THAT(refusal_of(options), HasSubstr("the program is missing"));

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "kolo/error.h"
 #include "support/temporary_folder.h"
 
@@ -70,6 +72,54 @@ TEST(ScalingResults, SyncOffHasNoEfficiency) {
   EXPECT_FALSE(alone.contains("efficiency_to_one_rank"));
   EXPECT_DOUBLE_EQ(alone.at("step_to_default").at("value"), 0.8);
   EXPECT_FALSE(alone.contains("efficiency_to_sync_off"));
+}
+
+// A step of the peer takes 12 ms with one rank, and 30 ms with two.
+ordered_json results_with_peer() {
+  std::vector<RowRuns> rows{measured("ranks1", "", 1, 10), measured("ranks1-ddp", "PyTorch DDP", 1, 12),
+                            measured("ranks2", "", 2, 20), measured("ranks2-ddp", "PyTorch DDP", 2, 30)};
+  for (RowRuns& row : rows) {
+    if (row.row.variant.empty()) continue;
+    row.row.peer = "ddp";
+    for (RunLog& run : row.runs) {
+      for (StepSample& step : run.steps) {
+        step.communication_ms = step.slowest_wait_ms = std::nan("");
+        step.slowest_rank = -1;
+      }
+    }
+  }
+  ScalingOptions options;
+  options.steps = options.warmup + 4 * static_cast<int>(kBlockSteps);
+  options.peers = {{.name = "ddp"}, {.name = "mpi", .missing = "no MPI. Install one"}};
+  return results_of(options, rows, {});
+}
+
+TEST(ScalingResults, EfficiencyOfAPeerRefersToThePeerWithOneRank) {
+  const ordered_json all = results_with_peer();
+  const ordered_json two = all.at("rows").at(3);
+  EXPECT_EQ(two.at("peer"), "ddp");
+  EXPECT_DOUBLE_EQ(two.at("efficiency_to_one_rank").at("value"), 0.4);
+  EXPECT_DOUBLE_EQ(two.at("step_to_default").at("value"), 1.5);
+  EXPECT_DOUBLE_EQ(all.at("rows").at(1).at("step_to_default").at("value"), 1.2);
+  EXPECT_FALSE(all.at("rows").at(2).contains("peer"));
+}
+
+TEST(ScalingResults, PartsThatThePeerDoesNotKnowAreAbsent) {
+  const ordered_json all = results_with_peer();
+  const ordered_json two = all.at("rows").at(3);
+  EXPECT_FALSE(two.at("parts").contains("communication_ms"));
+  EXPECT_FALSE(two.at("parts").contains("slowest_wait_ms"));
+  EXPECT_DOUBLE_EQ(two.at("parts").at("exposed_ms"), 3);
+  EXPECT_FALSE(two.contains("slowest_rank"));
+  EXPECT_THAT(table_of(all), AllOf(HasSubstr("2 ranks, PyTorch DDP"), Not(HasSubstr("nan"))));
+}
+
+TEST(ScalingResults, MissingPeerIsNamedBelowTheTable) {
+  const ordered_json all = results_with_peer();
+  EXPECT_EQ(all.at("missing_peers").size(), 1u);
+  EXPECT_EQ(all.at("missing_peers").at("mpi"), "no MPI. Install one");
+  EXPECT_THAT(table_of(all), HasSubstr("\npeer mpi is missing: no MPI. Install one\n"));
+  EXPECT_FALSE(results().contains("missing_peers"));
 }
 
 TEST(ScalingResults, StrongScalingDividesTheStepOfOneRank) {
