@@ -7,6 +7,7 @@
 #include "commands.h"
 #include "kolo/error.h"
 #include "run_options.h"
+#include "scaling_gpus.h"
 #include "scaling_job.h"
 #include "scaling_peers.h"
 #include "scaling_plan.h"
@@ -21,6 +22,7 @@ constexpr const char* kFooter = R"(Examples:
   kolo scaling --ranks 1,2,4 --items-per-step 32 -- ./train --batch 32
   kolo scaling --hosts 2,4 --rate 1gbit,10gbit --ablate bucket,overlap -- ./train
   kolo scaling --ranks 1,2 --peers ddp,mpi -- imagenet_resnet50 --data synthetic:device --threads 1
+  kolo scaling --gpus all
   kolo scaling --compare before/ after/
 
 The program trains with a kolo::DistributedOptimizer; it needs no other change. Each row of the table is a
@@ -35,7 +37,9 @@ struct Arguments {
   std::string ablate;
   std::string peers;
   std::string python = "python3";
+  std::string gpus;
   std::string timeout = "300s";
+  std::string budget;
   bool dry_run = false;
   std::vector<std::string> compare;
 };
@@ -45,6 +49,9 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option("--hosts", a.hosts, "Numbers of emulated hosts, a rank on each; needs root")->type_name("2,4");
   app.add_option("--rate", a.rates, "Link bandwidths of emulated hosts; default: not shaped")
       ->type_name("1gbit,10gbit");
+  app.add_option("--gpus", a.gpus,
+                 "Measure 1, 2, 4, ... GPUs of this host; without PROGRAM the reference trainer and PyTorch DDP")
+      ->type_name("all|N");
   app.add_option("--ablate", a.ablate, "Add rows that each change one setting of kolo")
       ->type_name("bucket,overlap,algorithm");
   app.add_option("--peers", a.peers, "Add rows of imagenet_resnet50 without kolo; a missing peer is named and left out")
@@ -70,6 +77,8 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option("--timeout", a.timeout, "Longest time to the first step, and between steps")
       ->capture_default_str()
       ->type_name("TIME");
+  app.add_option("--budget", a.budget, "Start no run that would end later; the same command continues")
+      ->type_name("TIME");
   app.add_option("--out", a.options.out, "Folder of results; an interrupted command continues in it")
       ->default_val("scaling")
       ->type_name("FOLDER");
@@ -89,22 +98,37 @@ void add_options(CLI::App& app, Arguments& a) {
 // The machine, and what `kolo --version` prints.
 Environment describe_environment() {
   Environment environment = describe_machine();
+  environment.merge(describe_gpus());
   std::istringstream lines(version_text());
   for (std::string name, value; lines >> name && std::getline(lines >> std::ws, value);) environment[name] = value;
   return environment;
+}
+
+// What --gpus stands for, where no other option says more.
+void apply_gpus(Arguments& a) {
+  ScalingOptions& options = a.options;
+  const int gpus = gpus_to_use(a.gpus);
+  if (options.ranks.empty()) options.ranks = doubling_counts(gpus);
+  if (a.budget.empty()) a.budget = "20min";
+  if (!options.command.empty()) return;
+  options.command = gpu_trainer();
+  options.items_per_step = kImagesPerGpu;
+  if (a.peers.empty()) a.peers = "ddp";
 }
 
 int measure(Arguments& a) {
   ScalingOptions& options = a.options;
   if (!a.ranks.empty()) options.ranks = parse_counts(a.ranks, "--ranks");
   if (!a.hosts.empty()) options.hosts = parse_counts(a.hosts, "--hosts");
+  if (!a.gpus.empty()) apply_gpus(a);
   if (options.ranks.empty() && options.hosts.empty()) {
-    throw UsageError("say how many ranks: --ranks 1,2,4 or --hosts 2,4");
+    throw UsageError("say how many ranks: --ranks 1,2,4, --gpus all or --hosts 2,4");
   }
   options.rates = split(a.rates, ',');
   options.ablate = split(a.ablate, ',');
   options.timeout = parse_duration(a.timeout);
   options.peers = find_peers(split(a.peers, ','), a.python);
+  if (!a.budget.empty()) options.budget = parse_duration(a.budget);
   const std::vector<Row> rows = make_rows(options);
   for (const Peer& peer : options.peers) {
     if (peer.missing.empty()) continue;

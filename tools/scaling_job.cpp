@@ -56,7 +56,10 @@ class RunningJob {
     for (;;) {
       wait();
       const auto [fewest, most] = count();
-      if (fewest >= options_.steps) return options_.steps;
+      if (fewest >= options_.steps) {
+        run_on();
+        return options_.steps;
+      }
       if (has_ended()) return judge(fewest);
       if (fewest > fewest_) {
         fewest_ = fewest;
@@ -82,6 +85,11 @@ class RunningJob {
     while (::read(signals_.get(), &signal, sizeof signal) == sizeof signal) {
       if (signal.ssi_signo != SIGCHLD) throw Interrupted{static_cast<int>(signal.ssi_signo)};
     }
+  }
+
+  void run_on() {
+    const auto limit = Clock::now() + options_.run_on;
+    while (!has_ended() && Clock::now() < limit) wait();
   }
 
   // Returns false if there is nothing to read now.

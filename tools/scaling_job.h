@@ -18,6 +18,7 @@ struct JobOptions {
   int warmup = 0;
   int steps = 0;
   std::chrono::milliseconds timeout{};  // for the first step, and for each later one
+  std::chrono::milliseconds run_on{};   // after the last step, until the job is ended
   std::function<void(int steps)> progress;
 };
 

@@ -24,6 +24,7 @@ struct ScalingOptions {
   std::string out;
   std::string launcher;  // its words, before the number of ranks; empty: kolo run -n
   std::chrono::milliseconds timeout{300'000};
+  std::chrono::milliseconds budget{};  // for all runs; 0: no limit
   std::vector<std::string> command;
 };
 

@@ -114,20 +114,26 @@ class Progress {
   }
 
   void skip() { ++number_; }
+  // Seconds that a run of the row takes; 0: not known yet.
+  [[nodiscard]] double expected(const std::string& key) const {
+    const auto known = seconds_.find(key);
+    return known == seconds_.end() ? mean_seconds() : known->second;
+  }
   // How long a run of the row took.
   void remember(const std::string& key, double seconds) { seconds_[key] = seconds; }
   void expect(std::vector<std::string> keys) { keys_ = std::move(keys); }
 
  private:
-  [[nodiscard]] std::string left_text() const {
-    if (seconds_.empty()) return "";
+  [[nodiscard]] double mean_seconds() const {
     double mean = 0;
     for (const auto& [key, seconds] : seconds_) mean += seconds / static_cast<double>(seconds_.size());
+    return mean;
+  }
+
+  [[nodiscard]] std::string left_text() const {
+    if (seconds_.empty()) return "";
     double left = 0;
-    for (std::size_t i = number_; i < keys_.size(); ++i) {
-      const auto known = seconds_.find(keys_[i]);
-      left += known == seconds_.end() ? mean : known->second;
-    }
+    for (std::size_t i = number_; i < keys_.size(); ++i) left += expected(keys_[i]);
     return ", " + time_text(left) + " left";
   }
 
@@ -222,20 +228,26 @@ class RowRunner {
     for (const auto& [index, repetition] : order) keys.push_back(rows_[index].key);
     progress_.expect(std::move(keys));
     for (const auto& [index, repetition] : order) run(index, repetition);
-    if (!ran_) std::fprintf(stderr, "all runs are complete in %s; nothing was run\n", options_.out.c_str());
+    if (left_out_ > 0) {
+      std::fprintf(stderr, "the time budget leaves out %zu of %zu runs; the same command continues\n", left_out_,
+                   order.size());
+    } else if (!ran_) {
+      std::fprintf(stderr, "all runs are complete in %s; nothing was run\n", options_.out.c_str());
+    }
     return write_results();
   }
 
   // A short run of kolo with the most ranks.
   void trace() {
     const fs::path out = fs::path(options_.out) / "trace";
-    if (fs::exists(out / "trace.json.gz")) return;
+    if (fs::exists(out / "trace.json.gz") || left_out_ > 0) return;
     fs::remove_all(out);  // of a merge that was ended
     const fs::path folder = fs::absolute(fs::path(options_.out) / "runs" / "trace");
     Row row = row_with_most_ranks(rows_);
     progress_.begin_trace(row);
     row.environment["KOLO_TIMELINE"] = (folder / "timeline").string();
-    start_job(row, folder, options_.warmup + static_cast<int>(kBlockSteps));
+    // The writer of a timeline is behind the step log.
+    start_job(row, folder, options_.warmup + static_cast<int>(kBlockSteps), std::chrono::seconds(1));
     MergeOptions merge;
     for (int rank = 0; rank < row.ranks; ++rank) {
       merge.files.push_back(file_of_rank(row.environment["KOLO_TIMELINE"], rank, ".json"));
@@ -254,6 +266,11 @@ class RowRunner {
       progress_.skip();
       return;
     }
+    if (options_.budget.count() > 0 && seconds_since(begin_) + progress_.expected(row.key) > budget_seconds()) {
+      ++left_out_;
+      progress_.skip();
+      return;
+    }
     progress_.begin(row, repetition);
     ran_ = true;
     const auto start = Clock::now();
@@ -263,6 +280,8 @@ class RowRunner {
     progress_.end(median(step_times(results_[index].runs.back().steps)));
     write_results();
   }
+
+  [[nodiscard]] double budget_seconds() const { return std::chrono::duration<double>(options_.budget).count(); }
 
   nlohmann::ordered_json write_results() const {
     auto results = results_of(options_, results_, environment_);
@@ -279,7 +298,7 @@ class RowRunner {
     return steps >= options_.warmup + static_cast<int>(kBlockSteps) ? std::optional(steps) : std::nullopt;
   }
 
-  int start_job(const Row& row, const fs::path& folder, int steps) {
+  int start_job(const Row& row, const fs::path& folder, int steps, std::chrono::milliseconds run_on = {}) {
     fs::remove_all(folder);
     fs::create_directories(folder);
     if (row.hosts > 0) hosts_.set_rate(row.hosts, row.rate);
@@ -293,6 +312,7 @@ class RowRunner {
     job.warmup = options_.warmup;
     job.steps = steps;
     job.timeout = options_.timeout;
+    job.run_on = run_on;
     job.progress = [this, steps](int done) { progress_.step(done, steps); };
     try {
       return run_job(job);
@@ -307,7 +327,9 @@ class RowRunner {
   EmulatedHosts hosts_;
   Progress progress_;
   std::vector<RowRuns> results_;
-  bool ran_ = false;  // something
+  const Clock::time_point begin_ = Clock::now();
+  bool ran_ = false;           // something
+  std::size_t left_out_ = 0;  // runs, because of the budget
 };
 
 }  // namespace

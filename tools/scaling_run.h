@@ -13,8 +13,9 @@
 
 namespace kolo::tools {
 
-// Throws UsageError if a run fails (complete runs are kept) or OUT belongs to another plan. Throws Interrupted.
-// `show` gets the results when all rows are measured; the run for the trace follows.
+// Starts no run that would end after the time budget; the same command continues. Throws UsageError if a run fails
+// (complete runs are kept), OUT belongs to another plan, or the budget is too short for one run. Throws Interrupted.
+// `show` gets the results when all rows are measured or the budget ends; the run for the trace follows.
 void run_rows(const ScalingOptions& options, const std::vector<Row>& rows, const Environment& environment,
               const std::function<void(const nlohmann::ordered_json& results)>& show);
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""kolo scaling as users start it: scaling_runs.py KOLO FIRST_PROGRAM PROGRAM_WITHOUT_KOLO [TRAINER]"""
+"""kolo scaling as users start it."""
+import argparse
 import gzip
 import json
 import os
@@ -7,12 +8,17 @@ import pathlib
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 
-KOLO, PROGRAM, WITHOUT = sys.argv[1:4]
-TRAINER = sys.argv[4] if len(sys.argv) > 4 else None  # with the peers beside kolo
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("kolo")
+parser.add_argument("program", help="first_program")
+parser.add_argument("without", help="a program that ends without a step")
+parser.add_argument("--trainer", help="imagenet_resnet50, if the peers are built")
+parser.add_argument("--simulated-gpus", help="the program of simulated_gpus.cpp")
+OPTIONS = parser.parse_args()
+KOLO, PROGRAM, WITHOUT, TRAINER = OPTIONS.kolo, OPTIONS.program, OPTIONS.without, OPTIONS.trainer
 LIMIT = 120
 
 
@@ -126,6 +132,41 @@ def check_lost_results(folder):
     assert "steps.rank0.jsonl:2" in text and "Remove the folder of this run" in text, text
 
 
+def check_budget(folder):
+    """A run that would end after the budget is left out; without the budget the same command runs it."""
+    words = ("--ranks", 2, "--steps", 40, "--repeat", 2, "--out", "k")
+    text = scaling(*words, "--budget", "1ms", "--", PROGRAM, folder=folder)
+    assert "the time budget leaves out 5 of 6 runs; the same command continues" in text, text
+    assert not (folder / "k/trace").exists()
+    rows = json.loads((folder / "k/results.json").read_text())["rows"]
+    assert [(row["key"], len(row["runs"])) for row in rows] == [("ranks1", 1)], rows
+    text = scaling(*words, "--budget", "10min", "--", PROGRAM, folder=folder)
+    assert "run 6 of 6" in text and "leaves out" not in text, text
+    rows = json.loads((folder / "k/results.json").read_text())["rows"]
+    assert [(row["key"], len(row["runs"])) for row in rows] == [("ranks1", 2), ("ranks2", 2), ("ranks2-sync-off", 2)], rows
+    assert (folder / "k/trace/trace.json.gz").exists()
+
+
+def check_gpus(folder):
+    """Without a GPU the error says what is missing."""
+    done = subprocess.run([KOLO, "scaling", "--gpus", "all", "--out", "l"], cwd=folder, capture_output=True, text=True,
+                          check=False, timeout=LIMIT, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""})
+    assert done.returncode == 1 and "--gpus" in done.stderr and not (folder / "l").exists(), done
+    assert "neither `all` nor a number" in scaling("--gpus", "many", folder=folder, status=1)
+
+
+def check_simulated_gpus(folder):
+    """Step logs with the times of devices give a complete table."""
+    if OPTIONS.simulated_gpus is None:
+        return
+    scaling("--ranks", "1,2,4", "--steps", 60, "--repeat", 1, "--launcher", OPTIONS.simulated_gpus, "--out", "m", "--", "gpus",
+            folder=folder)
+    rows = {row["key"]: row for row in json.loads((folder / "m/results.json").read_text())["rows"]}
+    assert list(rows) == ["ranks1", "ranks2", "ranks2-sync-off", "ranks4", "ranks4-sync-off"], list(rows)
+    assert rows["ranks4"]["parts"]["communication_ms"] > 0 and "efficiency_to_one_rank" in rows["ranks4"], rows["ranks4"]
+    assert rows["ranks4-sync-off"]["parts"]["communication_ms"] == 0, rows["ranks4-sync-off"]
+
+
 def check_processes_left(folder):
     """A process that the program leaves behind, with its output, neither stops the measurement nor survives it."""
     launcher = folder / "direct"
@@ -185,8 +226,8 @@ def check_interrupt(folder):
 def main():
     for name in ("OMPI_COMM_WORLD_SIZE", "KOLO_SYNC", "KOLO_STEP_LOG", "KOLO_TIMELINE"):
         os.environ.pop(name, None)
-    for check in (check_table, check_peers, check_dry_run, check_errors, check_lost_results, check_processes_left,
-                  check_two_commands, check_dying_rank, check_interrupt):
+    for check in (check_table, check_peers, check_dry_run, check_errors, check_lost_results, check_budget, check_gpus,
+                  check_simulated_gpus, check_processes_left, check_two_commands, check_dying_rank, check_interrupt):
         with tempfile.TemporaryDirectory(prefix="kolo-scaling-") as folder:
             check(pathlib.Path(folder))
         print(f"{check.__name__}: fine", flush=True)

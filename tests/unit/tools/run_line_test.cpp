@@ -257,6 +257,7 @@ TEST(RunOptions, Durations) {
   EXPECT_EQ(parse_duration("1.5s"), 1500ms);
   EXPECT_EQ(parse_duration("20ms"), 20ms);
   EXPECT_EQ(parse_duration("10m"), 10min);
+  EXPECT_EQ(parse_duration("10min"), 10min);
   EXPECT_EQ(parse_duration("2h"), 2h);
   for (const char* text : {"", "x", "0", "-1", "1d", "1e300h", "nan", "inf"}) {
     EXPECT_THROW(static_cast<void>(parse_duration(text)), std::invalid_argument) << text;

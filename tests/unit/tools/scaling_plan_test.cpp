@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "kolo/error.h"
+#include "scaling_gpus.h"
 #include "support/scoped_variable.h"
 
 namespace kolo::tools {
@@ -138,6 +139,12 @@ TEST(MakeRows, RefusesWhatCannotBeMeasured) {
 TEST(MakeRows, RefusesVariablesThatItSets) {
   const test::ScopedVariable variable("KOLO_SYNC", "off");
   EXPECT_THAT(refusal_of(options_for({2})), HasSubstr("KOLO_SYNC is set"));
+}
+
+TEST(DoublingCounts, EndsWithTheLargestCount) {
+  EXPECT_THAT(doubling_counts(1), ElementsAre(1));
+  EXPECT_THAT(doubling_counts(8), ElementsAre(1, 2, 4, 8));
+  EXPECT_THAT(doubling_counts(6), ElementsAre(1, 2, 4, 6));
 }
 
 TEST(ParseCounts, SortsAndRemovesDuplicates) { EXPECT_THAT(parse_counts("4,1,4,2", "--ranks"), ElementsAre(1, 2, 4)); }
