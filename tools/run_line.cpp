@@ -88,7 +88,8 @@ std::chrono::milliseconds parse_duration(const std::string& text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const std::string unit(end, text.data() + text.size());
-  static const std::map<std::string, double> units{{"", 1e3}, {"ms", 1}, {"s", 1e3}, {"m", 60e3}, {"min", 60e3}, {"h", 3600e3}};
+  static const std::map<std::string, double> units{{"", 1e3},   {"ms", 1},     {"s", 1e3},
+                                                   {"m", 60e3}, {"min", 60e3}, {"h", 3600e3}};
   const auto found = units.find(unit);
   if (error != std::errc{} || found == units.end() || !(value > 0) || value * found->second > 1e12) {
     throw std::invalid_argument("'" + text + "' is not a time such as 90, 500ms, 90s, 10m, 2h");

@@ -1,16 +1,19 @@
 // `kolo scaling`: how well a program scales, and where the time goes.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <sstream>
 
 #include "commands.h"
 #include "kolo/error.h"
 #include "run_options.h"
+#include "scaling_compare.h"
 #include "scaling_gpus.h"
 #include "scaling_job.h"
 #include "scaling_peers.h"
 #include "scaling_plan.h"
+#include "scaling_report.h"
 #include "scaling_results.h"
 #include "scaling_run.h"
 #include "version.h"
@@ -23,11 +26,12 @@ constexpr const char* kFooter = R"(Examples:
   kolo scaling --hosts 2,4 --rate 1gbit,10gbit --ablate bucket,overlap -- ./train
   kolo scaling --ranks 1,2 --peers ddp,mpi -- imagenet_resnet50 --data synthetic:device --threads 1
   kolo scaling --gpus all
-  kolo scaling --compare before/ after/
+  kolo scaling --compare before/ after/ --out changes/
 
 The program trains with a kolo::DistributedOptimizer; it needs no other change. Each row of the table is a
 number of ranks; `sync off` rows run the same ranks without reducing gradients. A job is ended when every
-rank has recorded --steps steps. docs/scaling.md explains the columns.)";
+rank has recorded --steps steps. The report, index.html in the folder of --out, shows the results as charts.
+docs/scaling.md explains the columns.)";
 
 struct Arguments {
   ScalingOptions options;
@@ -79,11 +83,11 @@ void add_options(CLI::App& app, Arguments& a) {
       ->type_name("TIME");
   app.add_option("--budget", a.budget, "Start no run that would end later; the same command continues")
       ->type_name("TIME");
-  app.add_option("--out", a.options.out, "Folder of results; an interrupted command continues in it")
+  app.add_option("--out", a.options.out, "Folder of results and report; an interrupted command continues in it")
       ->default_val("scaling")
       ->type_name("FOLDER");
   app.add_flag("--dry-run", a.dry_run, "Print the rows and the time they take, from a run of ten steps");
-  app.add_option("--compare", a.compare, "Compare the results of two folders; runs nothing")
+  app.add_option("--compare", a.compare, "Compare the results of two folders, with --out also as a page; runs nothing")
       ->expected(2)
       ->type_name("BEFORE AFTER");
   constexpr int kMoreThanThereAre = 1 << 28;  // the words are taken as they are: see `kolo run`
@@ -116,6 +120,24 @@ void apply_gpus(Arguments& a) {
   if (a.peers.empty()) a.peers = "ddp";
 }
 
+std::string report_in(const std::string& folder) { return (std::filesystem::path(folder) / "index.html").string(); }
+
+// With `out` also as OUT/index.html.
+void show_comparison(const std::vector<std::string>& folders, const std::string& out) {
+  const nlohmann::ordered_json before = read_results(folders[0]);
+  const nlohmann::ordered_json after = read_results(folders[1]);
+  std::printf("%s", table_of(comparison_of(before, after)).c_str());
+  if (out.empty()) return;
+  std::error_code error;
+  if (std::filesystem::exists(std::filesystem::path(out) / "results.json", error)) {
+    throw UsageError(out + " holds results of `kolo scaling`. Choose another folder with --out");
+  }
+  std::filesystem::create_directories(out, error);
+  if (error) throw UsageError("cannot create " + out + ": " + error.message() + ". Choose another folder with --out");
+  write_file(report_in(out), compare_page(before, after));
+  std::printf("report: %s\n", report_in(out).c_str());
+}
+
 int measure(Arguments& a) {
   ScalingOptions& options = a.options;
   if (!a.ranks.empty()) options.ranks = parse_counts(a.ranks, "--ranks");
@@ -138,8 +160,8 @@ int measure(Arguments& a) {
     if (a.dry_run) {
       std::printf("%s", describe_rows(options, rows).c_str());
     } else {
-      run_rows(options, rows, describe_environment(), [](const nlohmann::ordered_json& results) {
-        std::printf("%s", table_of(results).c_str());
+      run_rows(options, rows, describe_environment(), [&options](const nlohmann::ordered_json& results) {
+        std::printf("%sreport: %s\n", table_of(results).c_str(), report_in(options.out).c_str());
         std::fflush(stdout);
       });
     }
@@ -158,9 +180,9 @@ void add_scaling_command(CLI::App& app, int& status) {
   auto arguments = std::make_shared<Arguments>();  // shared with the callback, which outlives this call
   add_options(*scaling, *arguments);
   scaling->footer(kFooter);
-  scaling->callback([arguments, &status] {
+  scaling->callback([scaling, arguments, &status] {
     if (!arguments->compare.empty()) {
-      std::printf("%s", compare(read_results(arguments->compare[0]), read_results(arguments->compare[1])).c_str());
+      show_comparison(arguments->compare, scaling->count("--out") > 0 ? arguments->options.out : "");
       return;
     }
     status = measure(*arguments);

@@ -40,10 +40,12 @@ std::vector<int> doubling_counts(int most) {
 std::vector<std::string> gpu_trainer() {
   const auto path = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "imagenet_resnet50";
   if (!std::filesystem::exists(path)) {
-    throw UsageError("--gpus: there is no " + path.string() + ". Build it with script/build, or name a program behind `--`");
+    throw UsageError("--gpus: there is no " + path.string() +
+                     ". Build it with script/build, or name a program behind `--`");
   }
-  return {path.string(), "--device", "cuda", "--data", "synthetic:device", "--amp", "bf16", "--batch",
-          std::to_string(kImagesPerGpu)};
+  return {path.string(), "--device",         "cuda",
+          "--data",      "synthetic:device", "--amp",
+          "bf16",        "--batch",          std::to_string(kImagesPerGpu)};
 }
 
 std::map<std::string, std::string> describe_gpus() {
@@ -62,7 +64,8 @@ std::map<std::string, std::string> describe_gpus() {
     std::string& gpus = facts["gpus"];
     gpus += (gpus.empty() ? "" : ", ") + std::to_string(count) + " x " + name;
   }
-  if (const Finished links = run_to_end({"nvidia-smi", "topo", "-m"}); links.succeeded) facts["gpu_links"] = links.output;
+  if (const Finished links = run_to_end({"nvidia-smi", "topo", "-m"}); links.succeeded)
+    facts["gpu_links"] = links.output;
   return facts;
 }
 

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <fstream>
 #include <set>
 
+#include "base/strings.h"
 #include "kolo/error.h"
+#include "scaling_advice.h"
+#include "scaling_text.h"
 
 namespace kolo::tools {
 namespace {
@@ -44,11 +46,6 @@ std::vector<Block> all_blocks(const RowRuns& row) {
   return blocks;
 }
 
-ordered_json json_of(const Interval& interval) {
-  ordered_json high = std::isfinite(interval.high) ? ordered_json(interval.high) : ordered_json();
-  return {{"value", interval.value}, {"low", interval.low}, {"high", std::move(high)}};
-}
-
 // Steps between the quartiles of their times: the parts of these add up to about the median.
 std::vector<StepSample> ordinary_steps(const std::vector<StepSample>& steps) {
   const std::vector<double> times = step_times(steps);
@@ -82,12 +79,6 @@ double items_per_s(const ScalingOptions& options, const Row& row, const std::vec
   double ms = 0;
   for (const StepSample& step : steps) ms += step.step_ms;
   return items * static_cast<double>(steps.size()) / ms * 1000;
-}
-
-std::string printed(const char* format, double value) {
-  char text[64];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
 }
 
 // `one`: the row with one rank of the same program, or null. `expected`: steps of a run that count.
@@ -170,21 +161,6 @@ ordered_json row_of(const ScalingOptions& options, const std::vector<RowRuns>& r
   return json;
 }
 
-// "0.95 [0.93, 0.97]"; without an upper end chance is unknown.
-std::string interval_text(const ordered_json& interval, const char* format) {
-  std::string text = printed(format, interval.at("value"));
-  if (interval.at("high").is_null()) return text + " [?]";
-  return text + " [" + printed(format, interval.at("low")) + ", " + printed(format, interval.at("high")) + "]";
-}
-
-std::string padded(const std::string& text, int width) {
-  const auto size = static_cast<int>(text.size());
-  if (width < 0) return text + std::string(static_cast<std::size_t>(std::max(-width - size, 1)), ' ');
-  return std::string(static_cast<std::size_t>(std::max(width - size, 1)), ' ') + text;
-}
-
-std::string name_of(const ordered_json& row) { return full_name(row.at("name"), row.at("variant")); }
-
 // The name of a row, with the numbers of its warnings in `notes`.
 std::string name_with_notes(const ordered_json& row, std::vector<std::string>& notes) {
   std::string name = name_of(row);
@@ -216,45 +192,11 @@ std::string parts_line(const ordered_json& row) {
   return line;
 }
 
-// Rows of `some` that `others` lack, by name.
-std::string rows_without_match(const ordered_json& some, const ordered_json& others) {
-  std::string names;
-  for (const auto& row : some.at("rows")) {
-    const bool there =
-        std::ranges::any_of(others.at("rows"), [&](const auto& each) { return each.at("key") == row.at("key"); });
-    if (!there) names += (names.empty() ? "" : "; ") + name_of(row);
-  }
-  return names;
-}
-
-std::string differences(const ordered_json& before, const ordered_json& after) {
-  std::string text;
-  if (before.at("command") != after.at("command")) text += "the commands differ\n";
-  std::set<std::string> names;
-  for (const auto* results : {&before, &after}) {
-    for (const auto& [name, value] : results->at("environment").items()) names.insert(name);
-  }
-  for (const std::string& name : names) {
-    const ordered_json old = before.at("environment").value(name, ordered_json());
-    const ordered_json now = after.at("environment").value(name, ordered_json());
-    if (old != now) text += name + " differs: " + old.dump() + " before, " + now.dump() + " after\n";
-  }
-  return text;
-}
-
-std::vector<Block> blocks_in(const ordered_json& row) {
-  std::vector<Block> blocks;
-  for (const auto& run : row.at("runs")) {
-    for (Block& block : blocks_of(run.get<std::vector<double>>())) blocks.push_back(std::move(block));
-  }
-  return blocks;
-}
-
-std::string change_text(const Interval& ratio) {
-  if (!std::isfinite(ratio.high)) return "too few blocks to tell";
-  if (ratio.low <= 1 && ratio.high >= 1) return "no change beyond noise";
-  const double percent = 100 * std::abs(ratio.value - 1);
-  return printed("%.1f", percent) + (ratio.value < 1 ? " % faster" : " % slower");
+std::string first_line(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
 }
 
 // Throws if the comparison or the table could not use the row.
@@ -279,7 +221,23 @@ Environment describe_machine() {
   }
   utsname system{};
   if (::uname(&system) == 0) environment["kernel"] = std::string(system.sysname) + " " + system.release;
+  const std::string ports = active_infiniband("/sys/class/infiniband");
+  if (!ports.empty()) environment["infiniband"] = ports;
   return environment;
+}
+
+std::string active_infiniband(const std::filesystem::path& folder) {
+  std::set<std::string> ports;
+  std::error_code error;
+  for (const auto& device : std::filesystem::directory_iterator(folder, error)) {
+    std::error_code none;
+    for (const auto& port : std::filesystem::directory_iterator(device.path() / "ports", none)) {
+      if (!first_line(port.path() / "state").ends_with(": ACTIVE")) continue;  // "4: ACTIVE"
+      ports.insert(device.path().filename().string() + " port " + port.path().filename().string() + ": " +
+                   first_line(port.path() / "rate"));
+    }
+  }
+  return base::join(ports, ", ");
 }
 
 ordered_json results_of(const ScalingOptions& options, const std::vector<RowRuns>& rows,
@@ -301,6 +259,7 @@ ordered_json results_of(const ScalingOptions& options, const std::vector<RowRuns
   for (const Peer& peer : options.peers) {
     if (!peer.missing.empty()) results["missing_peers"][peer.name] = peer.missing;
   }
+  results["advice"] = advice(results);
   return results;
 }
 
@@ -318,29 +277,9 @@ std::string table_of(const ordered_json& results) {
   for (std::size_t i = 0; i < notes.size(); ++i) text += "(" + std::to_string(i + 1) + ") " + notes[i] + "\n";
   const auto missing = results.value("missing_peers", std::map<std::string, std::string>());
   for (const auto& [peer, why] : missing) text += "peer " + peer + " is missing: " + why + "\n";
+  text += "\n";
+  for (const auto& sentences : results.at("advice")) text += "* " + sentences.get<std::string>() + "\n";
   return text;
-}
-
-std::string compare(const ordered_json& before, const ordered_json& after) {
-  std::string text =
-      padded("", -kNameWidth) + padded("before ms", 11) + padded("after ms", 11) + padded("ratio [95 %]", 24) + "\n";
-  bool any = false;
-  for (const auto& row : after.at("rows")) {
-    const auto old = std::ranges::find_if(before.at("rows"),
-                                          [&](const ordered_json& each) { return each.at("key") == row.at("key"); });
-    if (old == before.at("rows").end()) continue;
-    any = true;
-    const Interval ratio = ratio_interval(blocks_in(row), blocks_in(*old));
-    text += padded(name_of(row), -kNameWidth) + padded(printed("%.4g", old->at("step_ms").at("value")), 11) +
-            padded(printed("%.4g", row.at("step_ms").at("value")), 11) +
-            padded(interval_text(json_of(ratio), "%.3f"), 24) + "  " + change_text(ratio) + "\n";
-  }
-  if (!any) throw UsageError("the results have no row in common. Compare runs with equal --ranks or --hosts");
-  const std::string only_before = rows_without_match(before, after);
-  const std::string only_after = rows_without_match(after, before);
-  if (!only_before.empty()) text += "only before: " + only_before + "\n";
-  if (!only_after.empty()) text += "only after: " + only_after + "\n";
-  return text + differences(before, after);
 }
 
 ordered_json read_results(const std::filesystem::path& folder) {

@@ -1,5 +1,5 @@
 #pragma once
-// Results of `kolo scaling`: results.json, the tables, and the comparison of two results.
+// Results of `kolo scaling`: results.json and the tables.
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -20,16 +20,14 @@ struct RowRuns {
 // Versions and machine, by name.
 using Environment = std::map<std::string, std::string>;
 [[nodiscard]] Environment describe_machine();
+// The active ports in `folder` (/sys/class/infiniband) with their rates: "mlx5_0 port 1: 200 Gb/sec (4X HDR)".
+[[nodiscard]] std::string active_infiniband(const std::filesystem::path& folder);
 
 // results.json (docs/formats.md). Rows without runs are left out. Facts of the first step log join the environment.
 [[nodiscard]] nlohmann::ordered_json results_of(const ScalingOptions& options, const std::vector<RowRuns>& rows,
                                                 const Environment& environment);
-// The rows of results.json as a table for a terminal, with notes below it.
+// The rows of results.json as a table for a terminal, with notes and advice below it.
 [[nodiscard]] std::string table_of(const nlohmann::ordered_json& results);
-
-// What changed from `before` to `after`, and whether it is more than chance. Throws UsageError if they have no row in
-// common.
-[[nodiscard]] std::string compare(const nlohmann::ordered_json& before, const nlohmann::ordered_json& after);
 
 // FOLDER/results.json. Throws UsageError that names the file.
 [[nodiscard]] nlohmann::ordered_json read_results(const std::filesystem::path& folder);

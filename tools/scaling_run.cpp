@@ -24,6 +24,7 @@
 #include "scaling_hosts.h"
 #include "scaling_job.h"
 #include "scaling_log.h"
+#include "scaling_report.h"
 #include "trace_merge.h"
 
 namespace kolo::tools {
@@ -286,6 +287,7 @@ class RowRunner {
   nlohmann::ordered_json write_results() const {
     auto results = results_of(options_, results_, environment_);
     write_file(fs::path(options_.out) / "results.json", results.dump(1) + "\n");
+    write_file(fs::path(options_.out) / "index.html", report_page(results));
     return results;
   }
 
@@ -328,7 +330,7 @@ class RowRunner {
   Progress progress_;
   std::vector<RowRuns> results_;
   const Clock::time_point begin_ = Clock::now();
-  bool ran_ = false;           // something
+  bool ran_ = false;          // something
   std::size_t left_out_ = 0;  // runs, because of the budget
 };
 

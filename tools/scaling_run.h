@@ -4,6 +4,7 @@
 //   OUT/plan.json                     what the runs are of
 //   OUT/runs/<row>/<repetition>/      steps.rank<R>.jsonl, output.txt; done.json comes last
 //   OUT/results.json                  rewritten after each run
+//   OUT/index.html                    its report, rewritten with it
 //   OUT/trace/                        `kolo trace merge` of a short run with the most ranks
 #include <functional>
 #include <vector>

@@ -10,6 +10,18 @@ namespace kolo {
 
 using runtime::Allgather;
 
+namespace {
+
+telemetry::RunFacts facts_of(const Placement& placement, const Config& config, const runtime::ClockOffset& offset,
+                             runtime::Way way) {
+  telemetry::RunFacts facts = runtime::run_facts(placement, config, offset);
+  if (way == runtime::Way::tcp) facts.facts["network"] = "tcp";
+  if (way == runtime::Way::mpi) facts.facts["network"] = "mpi";
+  return facts;
+}
+
+}  // namespace
+
 void Context::Parts::start_recording(const Allgather& allgather) {
   const Placement& placement = bootstrap->placement();
   if (!config.step_log.empty()) {
@@ -17,7 +29,7 @@ void Context::Parts::start_recording(const Allgather& allgather) {
     runtime::open_on_all(placement.rank, allgather, [&] {
       recorder->start_step_log(
           std::make_unique<telemetry::StepLog>(runtime::file_of_rank(config.step_log, placement.rank, ".jsonl"),
-                                               runtime::run_facts(placement, config, *clock_offset),
+                                               facts_of(placement, config, *clock_offset, engine_wires.way),
                                                [this](const std::string& line) { logger.warn(line); }));
     });
   }
@@ -38,9 +50,10 @@ void Context::Parts::start_timeline(const std::string& file, const Allgather& al
   try {
     runtime::open_on_all(placement.rank, allgather, [&] {
       if (recorder->has_timeline()) throw UsageError("timeline: one is running already; call stop_timeline() before");
-      recorder->start_timeline(std::make_unique<telemetry::Timeline>(
-          runtime::file_of_rank(file, placement.rank, ".json"), runtime::run_facts(placement, config, *clock_offset),
-          counters, [this](const std::string& line) { logger.warn(line); }));
+      recorder->start_timeline(
+          std::make_unique<telemetry::Timeline>(runtime::file_of_rank(file, placement.rank, ".json"),
+                                                facts_of(placement, config, *clock_offset, engine_wires.way), counters,
+                                                [this](const std::string& line) { logger.warn(line); }));
       started = true;
     });
   } catch (...) {

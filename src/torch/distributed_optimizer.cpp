@@ -34,6 +34,7 @@ DistributedOptimizer::DistributedOptimizer(Context& context, Wrapped&& wrapped, 
   StepRecorder& recorder = context.engine().step_recorder();
   if (!recorder.is_on()) return;
   for (const auto& [name, value] : execution_environment()) recorder.describe(name, value);
+  recorder.describe("device", c10::DeviceTypeName(wrapped.parameters.front().second.device().type(), true));
   recorder.describe("optimizers", std::to_string(std::stoul(name_.substr(name_.find('/') + 1)) + 1));
 }
 

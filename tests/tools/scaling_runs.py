@@ -2,6 +2,7 @@
 """kolo scaling as users start it."""
 import argparse
 import gzip
+import html
 import json
 import os
 import pathlib
@@ -44,6 +45,9 @@ def check_table(folder):
     assert rows["ranks2"]["reduced_bytes"] > 0 and "slowest_rank" in rows["ranks2"], rows["ranks2"]
     assert rows["ranks2-sync-off"]["parts"]["communication_ms"] == 0, rows["ranks2-sync-off"]
     assert {"cpu", "kernel", "kolo", "mpi", "libtorch"} <= results["environment"].keys(), results["environment"]
+    assert results["advice"] and all(f"* {each}\n" in text for each in results["advice"]), (results["advice"], text)
+    page = html.unescape((folder / "out/index.html").read_text())
+    assert "report: out/index.html\n" in text and f"<li>{results['advice'][0]}</li>" in page, page[:3000]
     trace = json.loads(gzip.decompress((folder / "out/trace/trace.json.gz").read_bytes()))
     assert {event["pid"] for event in trace["traceEvents"]} == {0, 1}, trace["traceEvents"][:5]
     assert any(event["name"] == "reduction" for event in trace["traceEvents"])
@@ -52,6 +56,10 @@ def check_table(folder):
                     "out", "--", PROGRAM, folder=folder)
     assert "nothing was run" in again and "2 ranks" in again, again
     assert "no change beyond noise" in scaling("--compare", "out", "out", folder=folder)
+    assert "report: changes/index.html" in scaling("--compare", "out", "out", "--out", "changes", folder=folder)
+    assert "no change beyond noise" in (folder / "changes/index.html").read_text()
+    text = scaling("--compare", "out", "out", "--out", "out", folder=folder, status=1)
+    assert "out holds results" in text and "What limits" in (folder / "out/index.html").read_text(), text
     # More rows join the runs that are complete.
     more = scaling("--ranks", 2, "--steps", 50, "--repeat", 2, "--items-per-step", 32, "--ablate", "overlap,algorithm",
                    "--out", "out", "--", PROGRAM, folder=folder)

@@ -60,6 +60,7 @@ TEST_P(StepLogOf, TrainingHasOneSoundLineForEachStepOfEachRank) {
     EXPECT_EQ(head.at("size"), run.size());
     EXPECT_TRUE(head.at("facts").contains("libtorch"));
     EXPECT_TRUE(head.at("facts").contains("KOLO_STEP_LOG"));
+    EXPECT_EQ(head.at("facts").at("device"), "cpu");
     const auto steps = run.steps(rank);
     expect_sound(steps, kSteps);
     for (const json& step : steps) {

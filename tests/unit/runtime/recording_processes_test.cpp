@@ -177,6 +177,17 @@ TEST(RecordingOfProcesses, StepsWithoutSyncSendNothing) {
   }
 }
 
+TEST(RecordingOfProcesses, TransportBetweenHostsIsAFact) {
+  World world;
+  Config config;
+  config.step_log = world.path("transport");
+  config.network = Network::tcp;
+  world.create(config);
+  Steps(world.context()).take(1);
+  world.context().shutdown();
+  EXPECT_EQ(world.lines("transport").front().at("facts").at("network"), "tcp");
+}
+
 // All processes of this machine share a clock, so the true offset is 0, which ranks of other hosts do not know.
 TEST(RecordingOfProcesses, ClockOffsetOfAnotherHostIsMeasured) {
   World world;

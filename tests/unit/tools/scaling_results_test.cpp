@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "kolo/error.h"
+#include "scaling_compare.h"
 #include "support/temporary_folder.h"
 
 namespace kolo::tools {
@@ -162,6 +163,29 @@ TEST(ScalingResults, OtherNumberOfThreadsIsAWarning) {
   const auto json = results_of(options, {one, two}, {});
   EXPECT_THAT(json.at("rows").at(1).at("warnings").at(0).get<std::string>(),
               HasSubstr("threads of a rank: 1, and 2 in the row with one rank"));
+}
+
+TEST(ScalingResults, AdviceIsInTheResultsAndBelowTheTable) {
+  const ordered_json json = results();
+  ASSERT_FALSE(json.at("advice").empty());
+  EXPECT_THAT(table_of(json), HasSubstr("\n* " + json.at("advice").at(0).get<std::string>() + "\n"));
+}
+
+TEST(ActiveInfiniband, NamesActivePortsWithTheirRates) {
+  const test::TemporaryFolder folder;
+  EXPECT_EQ(active_infiniband(folder.path() / "none"), "");
+  folder.write("mlx5_1/ports/1/state", "4: ACTIVE\n");
+  folder.write("mlx5_1/ports/1/rate", "200 Gb/sec (4X HDR)\n");
+  folder.write("mlx5_0/ports/1/state", "1: DOWN\n");
+  folder.write("mlx5_0/ports/1/rate", "10 Gb/sec (4X SDR)\n");
+  folder.write("mlx5_0/ports/2/state", "4: ACTIVE\n");
+  folder.write("mlx5_0/ports/2/rate", "100 Gb/sec (4X EDR)\n");
+  EXPECT_EQ(active_infiniband(folder.path()), "mlx5_0 port 2: 100 Gb/sec (4X EDR), mlx5_1 port 1: 200 Gb/sec (4X HDR)");
+}
+
+// The comparison as text for a terminal.
+std::string compare(const ordered_json& before, const ordered_json& after) {
+  return table_of(comparison_of(before, after));
 }
 
 TEST(ScalingCompare, TellsAChangeFromNoise) {

@@ -1,0 +1,40 @@
+#include "scaling_rows.h"
+
+#include <charconv>
+
+#include "scaling_plan.h"
+
+namespace kolo::tools {
+
+bool is_default(const ResultRow& row) { return row.at("variant") == "" && peer_of(row).empty(); }
+
+bool is_sync_off(const ResultRow& row) { return row.at("variant") == kSyncOff && peer_of(row).empty(); }
+
+std::string peer_of(const ResultRow& row) { return row.value("peer", ""); }
+
+bool have_same_ranks(const ResultRow& a, const ResultRow& b) {
+  return a.at("ranks") == b.at("ranks") && a.at("hosts") == b.at("hosts") && a.at("rate") == b.at("rate");
+}
+
+double step_ms(const ResultRow& row) { return row.at("step_ms").at("value"); }
+
+std::optional<double> part_ms(const ResultRow& row, const char* name) {
+  const auto part = row.at("parts").find(name);
+  if (part == row.at("parts").end() || !part->is_number()) return std::nullopt;
+  return part->get<double>();
+}
+
+std::string fact_of(const ResultRow& row, const char* name) { return row.at("facts").value(name, ""); }
+
+int number_of(const ResultRow& row, const char* fact) {
+  const std::string text = fact_of(row, fact);
+  int number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+bool is_above(const nlohmann::ordered_json& a, const nlohmann::ordered_json& b) {
+  return a.at("high").is_number() && b.at("high").is_number() && a.at("low").get<double>() > b.at("high").get<double>();
+}
+
+}  // namespace kolo::tools
