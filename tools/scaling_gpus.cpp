@@ -1,33 +1,52 @@
 #include "scaling_gpus.h"
 
 #include <charconv>
-#include <filesystem>
-#include <map>
+#include <regex>
 #include <sstream>
 
-#include "cuda/runtime.h"
+#include "base/environment.h"
 #include "kolo/error.h"
+#include "run_line.h"
 #include "scaling_programs.h"
 
 namespace kolo::tools {
+namespace {
+
+struct Gpus {
+  std::vector<std::string> lines;  // "NVIDIA H200, 580.65.06": name and driver of each
+  std::string trouble;             // why there are none
+};
+
+// CUDA_VISIBLE_DEVICES hides GPUs from programs, but not from nvidia-smi.
+Gpus list_gpus() {
+  const auto visible = base::get_environment("CUDA_VISIBLE_DEVICES");
+  if (visible && visible->empty()) return {{}, "CUDA_VISIBLE_DEVICES is empty"};
+  std::vector<std::string> words{"nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"};
+  if (visible) words.push_back("--id=" + *visible);
+  const Finished list = run_to_end(words);
+  if (!list.succeeded) return {{}, shell_words(words) + ": " + list.output.substr(0, list.output.find('\n'))};
+  Gpus gpus;
+  std::istringstream lines(list.output);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(", ") != std::string::npos) gpus.lines.push_back(line);
+  }
+  if (gpus.lines.empty()) gpus.trouble = shell_words(words) + " lists none";
+  return gpus;
+}
+
+}  // namespace
 
 int gpus_to_use(const std::string& text) {
   int wanted = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), wanted);
-  const bool number = error == std::errc() && end == text.data() + text.size() && wanted >= 1;
-  if (text != "all" && !number) throw UsageError("--gpus: '" + text + "' is neither `all` nor a number of GPUs");
-  const auto runtime = [] {
-    try {
-      return cuda::load_runtime();
-    } catch (const BackendError& failure) {
-      throw UsageError(std::string("--gpus: ") + failure.what());
-    }
-  }();
-  const int there = runtime->device_count();
-  if (there == 0 || wanted > there) {
-    throw UsageError("--gpus " + text + ": this host has " + std::to_string(there) + " GPUs. " + runtime->describe());
-  }
-  return number ? wanted : there;
+  const bool is_number = error == std::errc() && end == text.data() + text.size() && wanted >= 1;
+  if (text != "all" && !is_number) throw UsageError("--gpus: '" + text + "' is neither `all` nor a number of GPUs");
+  const Gpus gpus = list_gpus();
+  const auto there = static_cast<int>(gpus.lines.size());
+  if (there == 0) throw UsageError("--gpus: no GPU is visible (" + gpus.trouble + "). Use --ranks for CPUs");
+  if (wanted > there)
+    throw UsageError("--gpus " + text + ": visible GPUs: " + std::to_string(there) + ". Use --gpus all");
+  return is_number ? wanted : there;
 }
 
 std::vector<int> doubling_counts(int most) {
@@ -38,34 +57,34 @@ std::vector<int> doubling_counts(int most) {
 }
 
 std::vector<std::string> gpu_trainer() {
-  const auto path = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "imagenet_resnet50";
-  if (!std::filesystem::exists(path)) {
-    throw UsageError("--gpus: there is no " + path.string() +
-                     ". Build it with script/build, or name a program behind `--`");
+  const std::string trainer = find_beside_program({"imagenet_resnet50"});
+  if (trainer.empty()) {
+    throw UsageError(
+        "--gpus: imagenet_resnet50 is not beside kolo. Build it with script/build, or name a program after `--`");
   }
-  return {path.string(), "--device",         "cuda",
-          "--data",      "synthetic:device", "--amp",
-          "bf16",        "--batch",          std::to_string(kImagesPerGpu)};
+  return {trainer,  "--device",         "cuda",
+          "--data", "synthetic:device", "--amp",
+          "bf16",   "--batch",          std::to_string(kImagesPerGpu)};
 }
 
 std::map<std::string, std::string> describe_gpus() {
-  const Finished list = run_to_end({"nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"});
-  if (!list.succeeded) return {};
+  const Gpus gpus = list_gpus();
+  if (gpus.lines.empty()) return {};
   std::map<std::string, int> counts;
   std::map<std::string, std::string> facts;
-  std::istringstream lines(list.output);
-  for (std::string line; std::getline(lines, line);) {
-    const std::size_t comma = line.rfind(", ");  // "NVIDIA H200, 580.65.06"
-    if (comma == std::string::npos) return {};
+  for (const std::string& line : gpus.lines) {
+    const std::size_t comma = line.rfind(", ");
     ++counts[line.substr(0, comma)];
     facts["gpu_driver"] = line.substr(comma + 2);
   }
   for (const auto& [name, count] : counts) {
-    std::string& gpus = facts["gpus"];
-    gpus += (gpus.empty() ? "" : ", ") + std::to_string(count) + " x " + name;
+    std::string& all = facts["gpus"];
+    all += (all.empty() ? "" : ", ") + std::to_string(count) + " x " + name;
   }
-  if (const Finished links = run_to_end({"nvidia-smi", "topo", "-m"}); links.succeeded)
-    facts["gpu_links"] = links.output;
+  if (const Finished links = run_to_end({"nvidia-smi", "topo", "-m"}); links.succeeded) {
+    // Without the escape sequences that underline its head.
+    facts["gpu_links"] = std::regex_replace(links.output, std::regex("\x1b\\[[0-9;]*m"), "");
+  }
   return facts;
 }
 
