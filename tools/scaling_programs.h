@@ -14,7 +14,7 @@ struct Finished {
   bool succeeded = false;
   std::string output;  // standard output and error, or why the program could not be started
 };
-// Runs a command to its end, without input.
+// Runs a command to its end, without input. A command that takes longer than a minute is killed.
 [[nodiscard]] Finished run_to_end(const std::vector<std::string>& words);
 
 }  // namespace kolo::tools
