@@ -18,11 +18,14 @@ struct Part {
   const char* name;   // for people
   const char* field;  // of results.json
 };
-constexpr std::array<Part, 5> kParts{{{"before first gradient", "before_first_gradient_ms"},
+constexpr std::array<Part, 6> kParts{{{"before first gradient", "before_first_gradient_ms"},
                                       {"backward", "backward_ms"},
+                                      {"backward, slowed by reductions", ""},
                                       {"exposed communication", "exposed_ms"},
                                       {"optimizer", "optimizer_ms"},
                                       {"other", "other_ms"}}};
+constexpr std::size_t kBackward = 1;
+constexpr std::size_t kSlowedBackward = 2;  // backward beyond that of the same ranks with sync off
 
 struct Program {
   std::string key;    // "kolo", or the peer
@@ -48,7 +51,7 @@ struct Group {
   [[nodiscard]] bool operator==(const Group&) const = default;
   [[nodiscard]] std::string name() const {
     if (!emulated) return "this host";
-    return rate.empty() ? "emulated hosts" : rate;
+    return "emulated hosts" + (rate.empty() ? "" : ", " + rate);
   }
 };
 
@@ -101,6 +104,12 @@ ordered_json parts_of(const ordered_json& results) {
     if (!is_default(row) && !is_sync_off(row)) continue;
     ordered_json values = ordered_json::array();
     for (const Part& part : kParts) values.push_back(part_ms(row, part.field).value_or(0));
+    const ResultRow* const sync_off =
+        find_row(results, [&](const ResultRow& each) { return is_sync_off(each) && have_same_ranks(each, row); });
+    const double backward = values[kBackward];
+    const double alone = sync_off == nullptr ? backward : part_ms(*sync_off, "backward_ms").value_or(backward);
+    values[kBackward] = std::min(backward, alone);
+    values[kSlowedBackward] = std::max(0.0, backward - alone);
     parts["rows"].push_back({{"name", name_of(row)}, {"step", row.at("step_ms")}, {"values", std::move(values)}});
   }
   return parts;

@@ -7,9 +7,9 @@
 
 namespace kolo::tools {
 
-//   efficiency   series: program ("kolo", or a peer), group of hosts (a number), their names, points
+//   efficiency   series: program ("kolo", or a peer) and program_name, group (an index) and group_name, points
 //                points: ranks, efficiency
-//   parts        names; rows: name, step, values (ms)
+//   parts        names; rows: name, step, values (ms). Backward beyond that of sync off is a part of its own.
 //   peers        counts; series: name, program, steps (one for each count)
 [[nodiscard]] nlohmann::ordered_json charts_of(const nlohmann::ordered_json& results);
 //   changes      names, before, after

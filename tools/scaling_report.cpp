@@ -156,6 +156,9 @@ std::vector<std::string> missing(const ordered_json& results) {
     if (runs >= results.at("repeat").get<std::size_t>()) continue;
     texts.push_back(name_of(row) + ": " + std::to_string(runs) + " of " + results.at("repeat").dump() + " runs");
   }
+  for (const auto& name : results.value("missing_rows", std::vector<std::string>())) {
+    texts.push_back(name + ": 0 of " + results.at("repeat").dump() + " runs");
+  }
   const ordered_json peers = results.value("missing_peers", ordered_json::object());
   for (const auto& [name, text] : peers.items()) {
     texts.push_back("Not measured: " + name + ". " + text.get<std::string>());
@@ -205,7 +208,8 @@ std::string report_page(const ordered_json& results) {
                                                 {"notes", list_items(all_notes)},
                                                 {"command", escaped(command_text(results))},
                                                 {"environment", environment_table(results.at("environment"))}});
-  std::string subtitle = results.at("repeat").dump() + " runs of " + results.at("steps").dump() + " steps";
+  const int counted_steps = results.at("steps").get<int>() - results.at("warmup").get<int>();
+  std::string subtitle = results.at("repeat").dump() + " runs of " + std::to_string(counted_steps) + " steps";
   for (const char* name : {"cpu", "kolo", "libtorch"}) {
     const std::string value = results.at("environment").value(name, "");
     if (!value.empty())

@@ -1,6 +1,6 @@
 """Objects as in results.json, made by a simple model of a step, for the test of the report."""
 
-PEERS = {"ddp": ("PyTorch DDP", 1.25), "mpi": ("one MPI_Allreduce", 1.45), "loop": ("MPI loop", 1.7),
+PEERS = {"ddp": ("PyTorch DDP", 1.25), "mpi": ("flat MPI", 1.45), "loop": ("MPI loop", 1.7),
          "torchfort": ("TorchFort's way", 1.6)}
 ONE_RANK = 190.0
 BYTES = 102_236_160

@@ -2,10 +2,10 @@
 "use strict";
 
 const data = JSON.parse(document.getElementById("data").textContent);
-// Of programs: Chart.js' name of a marker, and a letter like it for the legend.
+// For each program: the Chart.js marker, and a similar character for the legend.
 const markers = { kolo: ["circle", "\u25cf"], ddp: ["triangle", "\u25b2"], mpi: ["rect", "\u25a0"],
   loop: ["rectRot", "\u25c6"], torchfort: ["crossRot", "\u2715"] };
-// Of groups of hosts: the dashes of a line, and the CSS border like it.
+// For each group of hosts: the dashes of its line, and a similar CSS border.
 const lines = [[[], "solid"], [[7, 3], "dashed"], [[2, 2], "dotted"], [[1, 6], "double"]];
 
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
@@ -35,7 +35,7 @@ function forEachElement(chart, property, callback) {
 
 const isHorizontal = (chart) => chart.options.indexAxis === "y";
 
-// The pixel of the upper end of an interval, or of the value if chance is unknown.
+// The pixel of the upper end of an interval; of the value if the interval has no upper end.
 function endOf(chart, dataset, element, i) {
   const scale = isHorizontal(chart) ? chart.scales.x : chart.scales.y;
   const interval = dataset.intervals && dataset.intervals[i];
@@ -203,7 +203,7 @@ function efficiencyChart() {
   datasets.push({ label: "ideal", data: [{ x: first, y: 100 }, { x: last, y: 100 }], borderColor: color("muted"),
     borderDash: [1, 3], borderWidth: 1.5, pointRadius: 0, pointStyle: "line" });
   const ticks = { callback: String, autoSkip: false, maxRotation: 0 };
-  // Counts that have room for their labels, with the last one.
+  // The counts whose labels fit. The last count is always included.
   const ticksOf = (scale) => {
     const apart = Math.exp(36 / scale.chart.width * Math.log(last / first));
     return counts.filter((count, i) => i + 1 === counts.length || count * apart < counts[counts.length - 1])
