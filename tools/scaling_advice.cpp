@@ -31,14 +31,23 @@ bool has_several_hosts(const ResultRow& row) {
   return local > 0 && local < row.at("ranks").get<int>();
 }
 
+// "4 emulated hosts, 1gbit"
+std::string shown_name(const ResultRow& row) {
+  std::string name = row.at("name");
+  const std::size_t host = name.find("host");
+  if (row.at("hosts").get<int>() > 0 && host != std::string::npos) name.insert(host, "emulated ");
+  return name;
+}
+
 // What slows a row down, and the rows that it is compared with.
 struct Subject {
   const ResultRow& row;
   const ResultRow* one;       // one rank; null if it was not measured
   const ResultRow* sync_off;  // the same ranks; null if they were not measured
+  const ResultRow* fastest;   // the same ranks on emulated hosts, over the fastest network; null if on none
   bool strong = false;        // the global batch is the same in all rows
 
-  [[nodiscard]] std::string name() const { return row.at("name"); }
+  [[nodiscard]] std::string name() const { return shown_name(row); }
   [[nodiscard]] double step() const { return step_ms(row); }
   [[nodiscard]] double part(const char* name) const { return part_ms(row, name).value_or(0); }
   [[nodiscard]] double efficiency() const {
@@ -79,11 +88,18 @@ std::string headline(const Subject& subject) {
   if (subject.efficiency() == 0 || subject.one == nullptr) {
     return subject.name() + ": a step takes " + step + ". Efficiency needs the row with one rank.";
   }
-  std::string text = subject.name() + ": " + percent(subject.efficiency()) + " of the speed of " +
-                     subject.row.at("ranks").dump() + " single ranks. A step takes " + step + ", " +
-                     ms_text(step_ms(*subject.one)) + " with one rank.";
-  if (subject.efficiency() >= kGoodEfficiency) text += " Nothing limits the scaling.";
+  std::string text = subject.name() + ": scaling efficiency " + percent(subject.efficiency()) + ". A step takes " +
+                     step + "; with one rank it takes " + ms_text(step_ms(*subject.one)) + ".";
+  if (subject.efficiency() > 2 - kGoodEfficiency) return text + " Do both rows have the same threads and load?";
+  if (subject.efficiency() >= kGoodEfficiency) text += " No part of the step limits the scaling.";
   return text;
+}
+
+// "a faster network (10gbit: 736 ms), ", or "" if no faster one was measured.
+std::string faster_network(const Subject& subject) {
+  if (subject.fastest == nullptr || !is_above(subject.row.at("step_ms"), subject.fastest->at("step_ms"))) return "";
+  return "a faster network (" + subject.fastest->at("rate").get<std::string>() + ": " +
+         ms_text(step_ms(*subject.fastest)) + "), ";
 }
 
 Found communication_limit(const Subject& subject) {
@@ -101,10 +117,10 @@ Found communication_limit(const Subject& subject) {
   text += "a step waits " + ms_text(exposed) + " (" + percent(exposed / subject.step()) + ") for reductions of " +
           bytes_text(bytes) + ". ";
   if (least > 0) {
-    text += "At " + subject.row.at("rate").get<std::string>() + " these bytes take at least " + ms_text(least) +
-            " of " + ms_text(communication) + ". ";
+    text += "The " + subject.row.at("rate").get<std::string>() + " link needs at least " + ms_text(least) +
+            " for them; (comm.) is " + ms_text(communication) + ". ";
   }
-  text += "Try more samples for each rank or a larger passes_per_step.";
+  text += "Try " + faster_network(subject) + "more samples for each rank or a larger passes_per_step.";
   if (is_link && bytes >= kWorthHalving) {
     text += " If parameters are fp32, 16-bit parameters reduce " + bytes_text(bytes / 2) + " instead of " +
             bytes_text(bytes) + ".";
@@ -125,8 +141,8 @@ Found overlap_limit(const Subject& subject, bool buckets_measured) {
   const double backward = subject.part("backward_ms");
   const double communication = subject.part("communication_ms");
   if (communication > backward || exposed < kWorthNaming * subject.step() || subject.waits_for_slowest()) return {};
-  std::string text = "Little communication overlaps with backward: " + ms_text(exposed) + " of " +
-                     ms_text(communication) + " are exposed, although backward takes " + ms_text(backward) + ". Try ";
+  std::string text = "Reductions end after backward: " + ms_text(exposed) + " of " + ms_text(communication) +
+                     " are exposed; backward takes " + ms_text(backward) + ". Try ";
   if (!buckets_measured) text += "KOLO_BUCKET_BYTES=" + smaller_bucket(subject.row.at("reduced_bytes")) + " or ";
   return Limit{exposed, text + "more samples for each rank."};
 }
@@ -152,10 +168,12 @@ Found contention_limit(const Subject& subject) {
   ordered_json ideal_step = subject.one->at("step_ms");
   if (ideal_step.at("high").is_number()) ideal_step["high"] = ideal_step.at("high").get<double>() / ranks;
   if (lost < kWorthNaming * subject.step() || !is_above(subject.sync_off->at("step_ms"), ideal_step)) return {};
-  const std::string text = "The ranks compete for cores, memory or data: without reductions a step takes " +
-                           ms_text(step_ms(*subject.sync_off)) + ", and " + ms_text(ideal) +
-                           (subject.strong ? " would be an equal part of the step of one rank. " : " with one rank. ") +
-                           crowd(subject) + "Try fewer ranks or fewer threads on a host.";
+  const bool is_emulated = subject.row.at("hosts").get<int>() > 0;
+  const std::string text =
+      "The ranks compete for cores, memory or data: with sync off a step takes " + ms_text(step_ms(*subject.sync_off)) +
+      "; " + (subject.strong ? "the step of one rank, divided by the ranks, is " : "with one rank it takes ") +
+      ms_text(ideal) + ". " + crowd(subject) +
+      (is_emulated ? "Real hosts do not share cores." : "Try fewer ranks or fewer threads on a host.");
   return Limit{lost, text};
 }
 
@@ -164,8 +182,9 @@ Found backward_limit(const Subject& subject) {
   const double backward = subject.part("backward_ms");
   const double alone = part_ms(*subject.sync_off, "backward_ms").value_or(backward);
   if (backward - alone < kWorthNaming * subject.step() || backward < 1.1 * alone) return {};
-  return Limit{backward - alone, "Reductions use cores that compute: backward takes " + ms_text(backward) + ", and " +
-                                     ms_text(alone) + " without reductions. Try a free core for each rank."};
+  const bool on_cpu = fact_of(subject.row, "device") != "cuda";
+  return Limit{backward - alone, "Reductions slow down backward: it takes " + ms_text(backward) + "; with sync off " +
+                                     ms_text(alone) + "." + (on_cpu ? " Try a free core for each rank." : "")};
 }
 
 Found slowest_limit(const Subject& subject) {
@@ -176,13 +195,14 @@ Found slowest_limit(const Subject& subject) {
   const ordered_json& slowest = subject.row.at("slowest_rank");
   const double share = slowest.at("share_of_steps");
   const double ranks = subject.row.at("ranks");
-  const std::string of_exposed = ms_text(wait) + " of " + ms_text(subject.part("exposed_ms")) + " exposed";
+  const std::string rank = slowest.at("rank").dump();
+  const std::string takes = " takes " + ms_text(wait) + " of the " + ms_text(subject.part("exposed_ms")) + " exposed. ";
   if (share < 0.5 + 0.5 / ranks) {
-    return Limit{wait, "The ranks wait for the last of them, " + of_exposed +
-                           ", and the last rank changes from step to step. Try steps of equal work on all ranks."};
+    return Limit{wait, "Waiting for the last rank" + takes +
+                           "The last rank changes from step to step. Give all ranks equal work in each step."};
   }
-  return Limit{wait, "Rank " + slowest.at("rank").dump() + " is the last in " + percent(share) +
-                         " of the steps, and the ranks wait for it, " + of_exposed + ". Check its data and its host."};
+  return Limit{wait, "Rank " + rank + " is last in " + percent(share) + " of the steps. Waiting for it" + takes +
+                         "Check the data and the host of rank " + rank + "."};
 }
 
 // For losses that none of the other limits explains.
@@ -198,8 +218,8 @@ Found growth_limit(const Subject& subject) {
     const double ms = subject.part(part);
     const double of_one = part_ms(*subject.one, part).value_or(ms);
     if (ms - of_one <= most.ms) continue;
-    most = {ms - of_one, std::string(name) + " grows most with the ranks: " + ms_text(ms) + ", and " + ms_text(of_one) +
-                             " with one rank."};
+    most = {ms - of_one, std::string(name) + " grows most with the ranks: " + ms_text(ms) + "; with one rank " +
+                             ms_text(of_one) + ". Look at the trace."};
   }
   return most.ms < kWorthNaming * subject.step() ? Found() : most;
 }
@@ -255,8 +275,8 @@ void add_ablation(const ordered_json& results, std::vector<std::string>& texts) 
   if (best == nullptr) return;
   std::string setting;
   for (const auto& [name, value] : best->at("environment").items()) setting += name + "=" + value.get<std::string>();
-  texts.push_back("Try " + setting + ": with " + best->at("name").get<std::string>() + " a step takes " +
-                  interval_text(best->at("step_to_default"), "%.3f") + " of the time with kolo's defaults.");
+  texts.push_back("Try " + setting + ". In the row '" + name_of(*best) + "' a step takes " +
+                  interval_text(best->at("step_to_default"), "%.3f") + " of the default step.");
 }
 
 // The same ranks on one host and on several: of the most ranks, and over the fastest network.
@@ -268,16 +288,16 @@ void add_one_host(const ordered_json& results, std::vector<std::string>& texts) 
     const ResultRow* const local = find_row(results, [&](const ResultRow& each) {
       return is_default(each) && each.at("ranks") == row.at("ranks") && !has_several_hosts(each);
     });
-    if (local == nullptr || !is_above(row.at("step_ms"), local->at("step_ms"))) continue;
+    if (local == nullptr) continue;
     const auto order = [](const ResultRow& of) { return std::pair(of.at("ranks").get<int>(), -step_ms(of)); };
     if (apart != nullptr && order(row) <= order(*apart)) continue;
     together = local;
     apart = &row;
   }
-  if (apart == nullptr) return;
-  texts.push_back("Prefer one large machine to several small ones: a step of " + ranks_of(*apart) + " takes " +
-                  ms_text(step_ms(*together)) + " on one host. " + apart->at("name").get<std::string>() + " take " +
-                  ms_text(step_ms(*apart)) + ", " + times(step_ms(*apart) / step_ms(*together)) + " as long.");
+  if (apart == nullptr || !is_above(apart->at("step_ms"), together->at("step_ms"))) return;
+  texts.push_back("One large machine is faster than several small ones: a step of " + ranks_of(*apart) + " takes " +
+                  ms_text(step_ms(*together)) + " on one host, and " + ms_text(step_ms(*apart)) + " on " +
+                  shown_name(*apart) + " (" + times(step_ms(*apart) / step_ms(*together)) + ").");
 }
 
 // "A, B and C"
@@ -305,12 +325,16 @@ void add_peers(const ordered_json& results, const Subject& subject, std::vector<
   for (const ResultRow& row : results.at("rows")) {
     if (peer_of(row).empty() || !have_same_ranks(row, *largest) || !row.contains("step_to_default")) continue;
     const ordered_json& ratio = row.at("step_to_default");
-    if (!ratio.at("high").is_number()) continue;  // chance is unknown
+    const ResultRow* const kolo =
+        find_row(results, [&](const ResultRow& each) { return is_default(each) && have_same_ranks(each, row); });
+    const bool comparable = kolo != nullptr && fact_of(*kolo, "threads") == fact_of(row, "threads");
+    if (!comparable || !ratio.at("high").is_number()) continue;  // without an upper end, noise is unknown
     const std::string title = row.at("variant");
-    if (ratio.at("low").get<double>() > 1) {
+    constexpr double kShown = 1.005;  // a smaller ratio would be printed as 1.00
+    if (ratio.at("low").get<double>() > 1 && ratio.at("value").get<double>() >= kShown) {
       slower.push_back(times(ratio.at("value")) + " as fast as " + title);
     } else if (ratio.at("high").get<double>() < 1) {
-      faster.push_back(title + " is faster than kolo, its step takes " + interval_text(ratio, "%.2f") + " of the time");
+      faster.push_back(title + " is faster than kolo: its step takes " + interval_text(ratio, "%.2f") + " of kolo's");
     } else {
       equal.push_back(title);
     }
@@ -318,10 +342,21 @@ void add_peers(const ordered_json& results, const Subject& subject, std::vector<
   std::string text;
   for (const std::string& sentence : faster) text += sentence + ". ";
   if (!slower.empty()) text += "kolo's step is " + listed(slower) + ". ";
-  if (!equal.empty()) text += "kolo and " + listed(equal) + " differ by no more than noise. ";
+  if (!equal.empty()) text += "No difference beyond noise: " + listed(equal) + ". ";
   if (text.empty()) return;
   text.pop_back();
-  texts.push_back(largest->at("name").get<std::string>() + ": " + text);
+  texts.push_back(shown_name(*largest) + ": " + text);
+}
+
+const ResultRow* fastest_network(const ordered_json& results, const ResultRow& like) {
+  const ResultRow* fastest = nullptr;
+  for (const ResultRow& row : results.at("rows")) {
+    const bool is_like = is_default(row) && row.at("hosts") == like.at("hosts") && row.at("ranks") == like.at("ranks");
+    if (is_like && !row.at("rate").get<std::string>().empty() &&
+        (fastest == nullptr || step_ms(row) < step_ms(*fastest)))
+      fastest = &row;
+  }
+  return fastest;
 }
 
 // Of the rows with the most ranks the slowest.
@@ -342,7 +377,7 @@ std::vector<std::string> advice(const ordered_json& results) {
   const Subject subject{
       *row, find_row(results, [](const ResultRow& each) { return is_default(each) && each.at("ranks") == 1; }),
       find_row(results, [&](const ResultRow& each) { return is_sync_off(each) && have_same_ranks(each, *row); }),
-      results.at("scaling") == "strong"};
+      fastest_network(results, *row), results.at("scaling") == "strong"};
   std::vector<std::string> texts{headline(subject)};
   add_limits(results, subject, texts);
   add_infiniband(results, subject, texts);

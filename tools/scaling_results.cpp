@@ -81,8 +81,9 @@ double items_per_s(const ScalingOptions& options, const Row& row, const std::vec
   return items * static_cast<double>(steps.size()) / ms * 1000;
 }
 
-// `one`: the row with one rank of the same program, or null. `expected`: steps of a run that count.
-std::vector<std::string> warnings_of(const RowRuns& row, const RowRuns* one, int expected) {
+// `one`: the row with one rank of the same program, or null. `kolo`: the row of kolo with the same ranks, or null.
+// `expected`: steps of a run that count.
+std::vector<std::string> warnings_of(const RowRuns& row, const RowRuns* one, const RowRuns* kolo, int expected) {
   std::vector<std::string> warnings;
   for (const RunLog& each : row.runs) {
     const auto steps = static_cast<int>(each.steps.size());
@@ -94,6 +95,10 @@ std::vector<std::string> warnings_of(const RowRuns& row, const RowRuns* one, int
   if (run.local_ranks > run.local_cores && run.local_cores > 0) {
     warnings.push_back(std::to_string(run.local_ranks) + " ranks share " + std::to_string(run.local_cores) +
                        " cores of a host: their step times say nothing about more hosts");
+  }
+  if (one != nullptr && row.row.hosts > one->runs.front().local_cores && one->runs.front().local_cores > 0) {
+    warnings.push_back(std::to_string(row.row.hosts) + " emulated hosts share " +
+                       std::to_string(one->runs.front().local_cores) + " cores: real hosts do not");
   }
   const auto threads = [](const RowRuns& of) {
     const auto& facts = of.runs.front().facts;
@@ -107,6 +112,10 @@ std::vector<std::string> warnings_of(const RowRuns& row, const RowRuns* one, int
   if (one != nullptr && threads(*one) != threads(row)) {
     warnings.push_back("threads of a rank: " + threads(row) + ", and " + threads(*one) +
                        " in the row with one rank. Set OMP_NUM_THREADS, or the program's option");
+  }
+  if (!row.row.peer.empty() && kolo != nullptr && threads(*kolo) != threads(row)) {
+    warnings.push_back("threads of a rank: " + threads(row) + ", and " + threads(*kolo) +
+                       " of kolo. Set the program's option --threads");
   }
   return warnings;
 }
@@ -151,7 +160,7 @@ ordered_json row_of(const ScalingOptions& options, const std::vector<RowRuns>& r
   }
   const RowRuns* const plain = find(rows, "", row.row.ranks, row);
   if (plain != nullptr && plain != &row) json["step_to_default"] = json_of(ratio_interval(blocks, all_blocks(*plain)));
-  json["warnings"] = warnings_of(row, one, options.steps - options.warmup);
+  json["warnings"] = warnings_of(row, one, plain, options.steps - options.warmup);
   const double clock_error = row.runs.front().clock_error_ms;
   if (rank >= 0 && clock_error > json["parts"]["slowest_wait_ms"]) {
     json["warnings"].push_back("(slowest) is less than the error of the clocks, " + printed("%.2g", clock_error) +
@@ -291,6 +300,8 @@ ordered_json read_results(const std::filesystem::path& folder) {
     if (results.at("kind") != "kolo_scaling" || results.at("format") != kFormat) {
       throw UsageError("not results of this version of `kolo scaling`");
     }
+    static_cast<void>(results.at("environment").get<Environment>());
+    static_cast<void>(results.at("command").get<std::vector<std::string>>());
     for (const auto& row : results.at("rows")) check_row(row);
     return results;
   } catch (const std::exception& error) {

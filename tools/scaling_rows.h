@@ -1,5 +1,5 @@
 #pragma once
-// Questions to the rows of results.json.
+// Queries on the rows of results.json.
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -23,7 +23,7 @@ using ResultRow = nlohmann::ordered_json;
 [[nodiscard]] std::string fact_of(const ResultRow& row, const char* name);
 // 0 if there is no such fact, or it is no number.
 [[nodiscard]] int number_of(const ResultRow& row, const char* fact);
-// Whether all of interval `a` lies above `b`. False if chance is unknown.
+// Returns true if interval `a` lies above interval `b`; false if an interval has no upper end.
 [[nodiscard]] bool is_above(const nlohmann::ordered_json& a, const nlohmann::ordered_json& b);
 
 // The first row for which `is_wanted` returns true; null if there is none.

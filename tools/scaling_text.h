@@ -15,7 +15,7 @@ namespace kolo::tools {
 // Blanks before the text, or behind it if `width` is negative; at least one.
 [[nodiscard]] std::string padded(const std::string& text, int width);
 
-// `high` is null if chance is unknown.
+// `high` is null if the interval has no upper end.
 [[nodiscard]] nlohmann::ordered_json json_of(const Interval& interval);
 // "0.95 [0.93, 0.97]"; without an upper end "0.95 [?]".
 [[nodiscard]] std::string interval_text(const nlohmann::ordered_json& interval, const char* format);
