@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <sstream>
 
 #include "commands.h"
@@ -39,7 +40,7 @@ struct Arguments {
   std::string hosts;
   std::string rates;
   std::string ablate;
-  std::string peers;
+  std::optional<std::string> peers;
   std::string python = "python3";
   std::string gpus;
   std::string timeout = "300s";
@@ -54,7 +55,8 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option("--rate", a.rates, "Link bandwidths of emulated hosts; default: not shaped")
       ->type_name("1gbit,10gbit");
   app.add_option("--gpus", a.gpus,
-                 "Measure 1, 2, 4, ... GPUs of this host; without PROGRAM the reference trainer and PyTorch DDP")
+                 "Measure 1, 2, 4, ... GPUs of this host, by default for 20 minutes; if PROGRAM is missing, "
+                 "imagenet_resnet50 and PyTorch DDP")
       ->type_name("all|N");
   app.add_option("--ablate", a.ablate, "Add rows that each change one setting of kolo")
       ->type_name("bucket,overlap,algorithm");
@@ -64,7 +66,9 @@ void add_options(CLI::App& app, Arguments& a) {
       ->capture_default_str()
       ->type_name("PROGRAM");
   app.add_option("--repeat", a.options.repeat, "Runs of each row, interleaved")->capture_default_str()->type_name("N");
-  app.add_option("--steps", a.options.steps, "Steps of a run")->capture_default_str()->type_name("N");
+  app.add_option("--steps", a.options.steps, "Steps of a run, including --warmup")
+      ->capture_default_str()
+      ->type_name("N");
   app.add_option("--warmup", a.options.warmup, "First steps of a run, left out")->capture_default_str()->type_name("N");
   app.add_option("--items-per-step", a.options.items_per_step, "Samples that one rank processes in a step")
       ->type_name("N");
@@ -74,14 +78,16 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option("--batch-flag", a.options.batch_flag, "Option of the program for the samples of one rank")
       ->capture_default_str()
       ->type_name("NAME");
-  app.add_option("--launcher", a.options.launcher,
-                 "Words that start the ranks of a job; the number of ranks and the program follow")
+  app.add_option(
+         "--launcher", a.options.launcher,
+         "Words that start the ranks of a job; {ranks} is their number, by default the last word; the program follows")
       ->default_str("kolo run -n")
       ->type_name("WORDS");
   app.add_option("--timeout", a.timeout, "Longest time to the first step, and between steps")
       ->capture_default_str()
       ->type_name("TIME");
-  app.add_option("--budget", a.budget, "Start no run that would end later; the same command continues")
+  app.add_option("--budget", a.budget,
+                 "Start no run that would end after this time, such as 20min; the same command continues")
       ->type_name("TIME");
   app.add_option("--out", a.options.out, "Folder of results and report; an interrupted command continues in it")
       ->default_val("scaling")
@@ -89,7 +95,8 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_flag("--dry-run", a.dry_run, "Print the rows and the time they take, from a run of ten steps");
   app.add_option("--compare", a.compare, "Compare the results of two folders, with --out also as a page; runs nothing")
       ->expected(2)
-      ->type_name("BEFORE AFTER");
+      ->type_name("")
+      ->option_text("BEFORE AFTER");
   constexpr int kMoreThanThereAre = 1 << 28;  // the words are taken as they are: see `kolo run`
   app.add_option("PROGRAM", a.options.command, "After `--`: the program and its arguments")
       ->type_name("")
@@ -117,7 +124,7 @@ void apply_gpus(Arguments& a) {
   if (!options.command.empty()) return;
   options.command = gpu_trainer();
   options.items_per_step = kImagesPerGpu;
-  if (a.peers.empty()) a.peers = "ddp";
+  if (!a.peers) a.peers = "ddp";
 }
 
 std::string report_in(const std::string& folder) { return (std::filesystem::path(folder) / "index.html").string(); }
@@ -149,7 +156,7 @@ int measure(Arguments& a) {
   options.rates = split(a.rates, ',');
   options.ablate = split(a.ablate, ',');
   options.timeout = parse_duration(a.timeout);
-  options.peers = find_peers(split(a.peers, ','), a.python);
+  options.peers = find_peers(split(a.peers.value_or(""), ','), a.python);
   if (!a.budget.empty()) options.budget = parse_duration(a.budget);
   const std::vector<Row> rows = make_rows(options);
   for (const Peer& peer : options.peers) {

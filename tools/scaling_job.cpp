@@ -169,6 +169,7 @@ class RunningJob {
     std::deque<std::string> lines;
     std::istringstream text(tail_);
     for (std::string line; std::getline(text, line);) {
+      if (line.find("frame #") != std::string::npos) continue;  // of a stack that LibTorch appends to a message
       lines.push_back(line);
       if (lines.size() > kShownLines) lines.pop_front();
     }

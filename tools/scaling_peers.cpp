@@ -15,6 +15,11 @@ constexpr std::array kKeepFreedMemory{"MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESHO
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
+std::string last_line(std::string text) {
+  while (text.ends_with('\n')) text.pop_back();
+  return text.substr(text.rfind('\n') + 1);
+}
+
 Peer find_ddp(const std::string& python) {
   Peer peer;
   peer.name = "ddp";
@@ -25,16 +30,18 @@ Peer find_ddp(const std::string& python) {
       find_beside_program({"../libexec/kolo/peers/ddp.py", "../../../bench/peers/ddp.py", "../bench/peers/ddp.py"});
   peer.words = {python, "-B", script};
   if (script.empty()) {
-    peer.missing = "ddp.py is neither in libexec/kolo/peers of the installation nor in bench/peers of the sources";
+    peer.missing =
+        "ddp.py is neither in libexec/kolo/peers of the installation nor in bench/peers of the sources. Install kolo "
+        "again";
     return peer;
   }
   const Finished check =
       run_to_end({python, "-c", "import torch.distributed as d; assert d.is_available() and d.is_gloo_available()"});
   if (check.succeeded) return peer;
   // The version is that of script/setup.
-  peer.missing = python +
-                 " has no PyTorch. Run: python3 -m venv ddp && ddp/bin/pip install torch==2.11.0 numpy; then pass "
-                 "--python ddp/bin/python3";
+  peer.missing = python + " cannot import torch.distributed with gloo: " + last_line(check.output) +
+                 ". Run: python3 -m venv ddp && ddp/bin/pip install torch==2.11.0 numpy; then pass --python "
+                 "ddp/bin/python3";
   return peer;
 }
 
@@ -68,13 +75,13 @@ std::vector<Peer> find_peers(const std::vector<std::string>& names, const std::s
     if (name == "ddp") {
       peers.push_back(find_ddp(python));
     } else if (name == "mpi") {
-      peers.push_back(find_after_backward(name, "one MPI_Allreduce"));
+      peers.push_back(find_after_backward(name, "flat MPI"));
     } else if (name == "loop") {
       peers.push_back(find_after_backward(name, "MPI loop"));
     } else if (name == "torchfort") {
       peers.push_back(find_after_backward(name, "TorchFort's way"));
     } else {
-      throw UsageError("--peers knows ddp, mpi, loop and torchfort, not '" + name + "'");
+      throw UsageError("--peers: unknown peer '" + name + "'; use ddp, mpi, loop or torchfort");
     }
   }
   return peers;

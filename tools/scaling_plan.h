@@ -22,7 +22,7 @@ struct ScalingOptions {
   int global_batch = 0;       // 0: weak scaling
   std::string batch_flag = "--batch";
   std::string out;
-  std::string launcher;  // its words, before the number of ranks; empty: kolo run -n
+  std::string launcher;  // its words, with {ranks} or before the number of ranks; empty: kolo run -n
   std::chrono::milliseconds timeout{300'000};
   std::chrono::milliseconds budget{};  // for all runs; 0: no limit
   std::vector<std::string> command;

@@ -55,8 +55,11 @@ std::vector<std::string> words_of(const ScalingOptions& options, const Row& row,
   std::vector<std::string> words{"env"};
   for (const auto& [name, value] : environment) words.push_back(name + "=" + value);
   if (!options.launcher.empty()) {
-    append(words, split(options.launcher, ' '));
-    words.push_back(std::to_string(row.ranks));
+    constexpr std::string_view kRanks = "{ranks}";
+    std::string launcher = options.launcher;
+    if (launcher.find(kRanks) == std::string::npos) launcher += " " + std::string(kRanks);
+    launcher.replace(launcher.find(kRanks), kRanks.size(), std::to_string(row.ranks));
+    append(words, split(launcher, ' '));
     append(words, row.command);
     return words;
   }
@@ -165,11 +168,26 @@ json plan_of(const ScalingOptions& options, const std::vector<Row>& rows, const 
   return plan;
 }
 
-// `there` and the rows of `plan` that it lacks.
-json with_rows_of(const json& plan, json there) {
-  if (!there.is_object() || !there.contains("rows") || !there.at("rows").is_object()) return there;
-  for (const auto& [key, command] : plan.at("rows").items()) there.at("rows").emplace(key, command);
-  return there;
+// What differs between two plans, apart from rows that only one of them has.
+std::vector<std::string> differences(const json& there, const json& plan) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : plan.items()) {
+    const json old = there.is_object() ? there.value(name, json()) : json();
+    if (name != "rows") {
+      if (old != value) names.push_back(name);
+      continue;
+    }
+    for (const auto& [key, command] : value.items()) {
+      if (old.is_object() && old.contains(key) && old.at(key) != command) names.push_back("command of " + key);
+    }
+  }
+  return names;
+}
+
+// Bytes that are not UTF-8, in arguments or paths, are replaced.
+template <class Json>
+std::string text_of(const Json& value) {
+  return value.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 bool has_complete_run(const fs::path& out) {
@@ -197,16 +215,20 @@ base::UniqueFd open_folder(const ScalingOptions& options, const json& plan) {
   }
   std::ifstream file(path);
   const json there = json::parse(file, nullptr, false);
-  if (there == plan) return lock;
-  if (!has_complete_run(options.out) || with_rows_of(plan, there) == plan) {
-    write_file(path, plan.dump(1) + "\n");
+  const json comparable = json::parse(text_of(plan));
+  if (!has_complete_run(options.out)) {
+    write_file(path, text_of(comparable));
     return lock;
   }
-  std::string what;
-  for (const auto& [name, value] : plan.items()) {
-    if (!there.is_object() || there.value(name, json()) != value) what += (what.empty() ? "" : ", ") + name;
+  const std::vector<std::string> names = differences(there, comparable);
+  if (!names.empty()) {
+    throw UsageError(options.out + " holds runs that differ in: " + base::join(names, ", ") +
+                     ". Choose another folder with --out");
   }
-  throw UsageError(options.out + " holds runs that differ in: " + what + ". Choose another folder with --out");
+  json merged = comparable;
+  merged.at("rows").update(there.value("rows", json::object()));
+  write_file(path, text_of(merged));
+  return lock;
 }
 
 class RowRunner {
@@ -267,7 +289,12 @@ class RowRunner {
       progress_.skip();
       return;
     }
-    if (options_.budget.count() > 0 && seconds_since(begin_) + progress_.expected(row.key) > budget_seconds()) {
+    if (failed_peers_.contains(row.peer)) {
+      progress_.skip();
+      return;
+    }
+    // At least one run, so that a repeated command ends.
+    if (ran_ && options_.budget.count() > 0 && seconds_since(begin_) + progress_.expected(row.key) > budget_seconds()) {
       ++left_out_;
       progress_.skip();
       return;
@@ -275,7 +302,16 @@ class RowRunner {
     progress_.begin(row, repetition);
     ran_ = true;
     const auto start = Clock::now();
-    const int steps = start_job(row, folder, options_.steps);
+    int steps = 0;
+    try {
+      steps = start_job(row, folder, options_.steps);
+    } catch (const UsageError& error) {
+      if (row.peer.empty()) throw;
+      std::fprintf(stderr, "kolo scaling: peer %s is left out: %s\n", row.peer.c_str(), error.what());
+      const std::string text = error.what();
+      failed_peers_[row.peer] = text.substr(0, text.find('\n'));
+      return;
+    }
     results_[index].runs.push_back(read_run(folder, row.ranks, options_.warmup, steps));
     write_file(folder / "done.json", json{{"steps", steps}, {"seconds", seconds_since(start)}}.dump() + "\n");
     progress_.end(median(step_times(results_[index].runs.back().steps)));
@@ -286,7 +322,13 @@ class RowRunner {
 
   nlohmann::ordered_json write_results() const {
     auto results = results_of(options_, results_, environment_);
-    write_file(fs::path(options_.out) / "results.json", results.dump(1) + "\n");
+    for (const auto& [peer, why] : failed_peers_) results["missing_peers"][peer] = why;
+    for (const RowRuns& row : results_) {
+      const bool left_out = failed_peers_.contains(row.row.peer);
+      if (row.runs.empty() && !left_out) results["missing_rows"].push_back(full_name(row.row.name, row.row.variant));
+    }
+    results = nlohmann::ordered_json::parse(text_of(results));
+    write_file(fs::path(options_.out) / "results.json", text_of(results));
     write_file(fs::path(options_.out) / "index.html", report_page(results));
     return results;
   }
@@ -330,8 +372,9 @@ class RowRunner {
   Progress progress_;
   std::vector<RowRuns> results_;
   const Clock::time_point begin_ = Clock::now();
-  bool ran_ = false;          // something
-  std::size_t left_out_ = 0;  // runs, because of the budget
+  bool ran_ = false;                                 // something
+  std::size_t left_out_ = 0;                         // runs, because of the budget
+  std::map<std::string, std::string> failed_peers_;  // and why
 };
 
 }  // namespace

@@ -21,6 +21,8 @@ parser.add_argument("--simulated-gpus", help="the program of simulated_gpus.cpp"
 OPTIONS = parser.parse_args()
 KOLO, PROGRAM, WITHOUT, TRAINER = OPTIONS.kolo, OPTIONS.program, OPTIONS.without, OPTIONS.trainer
 LIMIT = 120
+TINY = ("--data", "synthetic:device", "--arch", "resnet18", "--image-size", 32, "--batch", 2, "--threads", 1,
+        "--memory-format", "contiguous")
 
 
 def scaling(*words, folder, status=0):
@@ -75,8 +77,7 @@ def check_peers(folder):
     python.write_text('#!/bin/sh\necho "No module named torch" >&2\nexit 1\n')
     python.chmod(0o755)
     text = scaling("--ranks", 2, "--steps", 30, "--repeat", 1, "--peers", "ddp,mpi,loop,torchfort", "--python", python,
-                   "--out", "peers", "--", TRAINER, "--data", "synthetic:device", "--arch", "resnet18", "--image-size", 32,
-                   "--batch", 2, "--threads", 1, "--memory-format", "contiguous", folder=folder)
+                   "--out", "peers", "--", TRAINER, *TINY, folder=folder)
     assert text.count("peer ddp is missing: ") == 2 and "pip install torch" in text, text
     results = json.loads((folder / "peers/results.json").read_text())
     assert list(results["missing_peers"]) == ["ddp"], results["missing_peers"]
@@ -94,13 +95,21 @@ def check_peers(folder):
         assert abs(total - row["step_ms"]["value"]) < 0.3 * total, row
     refused = scaling("--ranks", 1, "--peers", "mpi", "--out", "refused", "--", PROGRAM, folder=folder, status=1)
     assert "--peers compares with imagenet_resnet50" in refused, refused
-    refused = scaling("--ranks", 1, "--steps", 30, "--repeat", 1, "--peers", "mpi", "--out", "amp", "--", TRAINER, "--data",
-                      "synthetic:host", "--arch", "resnet18", "--image-size", 32, "--batch", 2, folder=folder, status=1)
-    assert "1 rank, one MPI_Allreduce: " in refused and "--data must be synthetic:device" in refused, refused
+    # Without --peers the runs of the peers stay, and the command has nothing left to run.
+    assert "nothing was run" in scaling("--ranks", 2, "--steps", 30, "--repeat", 1, "--out", "peers", "--", TRAINER,
+                                        *TINY, folder=folder)
+    text = scaling("--ranks", 1, "--steps", 30, "--repeat", 1, "--peers", "mpi", "--out", "refused", "--", TRAINER,
+                   "--data", "synthetic:host", *TINY[2:], folder=folder)
+    assert "peer mpi is left out: 1 rank, flat MPI: " in text and "--data must be synthetic:device" in text, text
+    results = json.loads((folder / "refused/results.json").read_text())
+    assert list(results["missing_peers"]) == ["mpi"] and [row["key"] for row in results["rows"]] == ["ranks1"], results
 
 
 def check_dry_run(folder):
     text = scaling("--ranks", "1,2", "--dry-run", "--", PROGRAM, folder=folder)
+    launched = scaling("--ranks", "1", "--dry-run", "--launcher", f"{KOLO} run -n {{ranks}} --quiet --", "--", PROGRAM,
+                       folder=folder)
+    assert f"{KOLO} run -n 1 --quiet -- {PROGRAM}" in launched, launched
     assert "2 ranks, sync off: 3 x" in text and "KOLO_SYNC=off" in text and "in all" in text, text
     assert not (folder / "scaling").exists()
 
@@ -146,8 +155,12 @@ def check_budget(folder):
     text = scaling(*words, "--budget", "1ms", "--", PROGRAM, folder=folder)
     assert "the time budget leaves out 5 of 6 runs; the same command continues" in text, text
     assert not (folder / "k/trace").exists()
-    rows = json.loads((folder / "k/results.json").read_text())["rows"]
-    assert [(row["key"], len(row["runs"])) for row in rows] == [("ranks1", 1)], rows
+    results = json.loads((folder / "k/results.json").read_text())
+    assert [(row["key"], len(row["runs"])) for row in results["rows"]] == [("ranks1", 1)], results
+    assert results["missing_rows"] == ["2 ranks", "2 ranks, sync off"], results
+    assert "2 ranks, sync off: 0 of 2 runs" in (folder / "k/index.html").read_text()
+    # Each call runs at least once.
+    assert "leaves out 4 of 6 runs" in scaling(*words, "--budget", "1ms", "--", PROGRAM, folder=folder)
     text = scaling(*words, "--budget", "10min", "--", PROGRAM, folder=folder)
     assert "run 6 of 6" in text and "leaves out" not in text, text
     rows = json.loads((folder / "k/results.json").read_text())["rows"]
@@ -156,20 +169,43 @@ def check_budget(folder):
 
 
 def check_gpus(folder):
-    """Without a GPU the error says what is missing."""
-    done = subprocess.run([KOLO, "scaling", "--gpus", "all", "--out", "l"], cwd=folder, capture_output=True, text=True,
-                          check=False, timeout=LIMIT, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""})
-    assert done.returncode == 1 and "--gpus" in done.stderr and not (folder / "l").exists(), done
-    assert "neither `all` nor a number" in scaling("--gpus", "many", folder=folder, status=1)
+    """A stand-in for nvidia-smi on a host with four GPUs; the program runs on CPUs."""
+    tool = folder / "nvidia-smi"
+    tool.write_text('#!/bin/sh\n[ "$1" = topo ] && { printf "\\033[4mGPU0\\033[0m\\n"; exit; }\n'
+                    '[ "$3" = "" ] || [ "$3" = --id=0,2,3 ] || { echo No devices were found; exit 6; }\n'
+                    'for gpu in 0 2 3 ${3:-4}; do [ "$gpu" = "$3" ] || echo "NVIDIA H200, 580.65.06"; done\n')
+    tool.chmod(0o755)
+
+    def gpus(*words, status=0, visible=None):
+        environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+        environment.pop("CUDA_VISIBLE_DEVICES", None)
+        if visible is not None:
+            environment["CUDA_VISIBLE_DEVICES"] = visible
+        done = subprocess.run([KOLO, "scaling", *words], cwd=folder, capture_output=True, text=True, check=False,
+                              timeout=LIMIT, env=environment, stdin=subprocess.DEVNULL)
+        assert done.returncode == status, (words, done)
+        return done.stdout + done.stderr
+
+    text = gpus("--gpus", "all", "--repeat", "1", "--steps", "40", "--out", "l", "--", PROGRAM, visible="0,2,3")
+    assert "3 ranks, sync off" in text and "4 ranks" not in text, text
+    results = json.loads((folder / "l/results.json").read_text())
+    assert [row["key"] for row in results["rows"] if not row["variant"]] == ["ranks1", "ranks2", "ranks3"], results
+    facts = results["environment"]
+    assert (facts["gpus"], facts["gpu_driver"]) == ("3 x NVIDIA H200", "580.65.06") and facts["gpu_links"] == "GPU0\n", facts
+    assert "no GPU is visible (CUDA_VISIBLE_DEVICES is empty)" in gpus("--gpus", "all", "--out", "m", status=1, visible="")
+    assert "--id=9: No devices were found" in gpus("--gpus", "all", "--out", "m", status=1, visible="9")
+    assert "visible GPUs: 4" in gpus("--gpus", "8", "--out", "m", status=1)
+    assert "neither `all` nor a number" in gpus("--gpus", "many", "--out", "m", status=1)
+    assert not (folder / "m").exists()
 
 
 def check_simulated_gpus(folder):
     """Step logs with the times of devices give a complete table."""
     if OPTIONS.simulated_gpus is None:
         return
-    scaling("--ranks", "1,2,4", "--steps", 60, "--repeat", 1, "--launcher", OPTIONS.simulated_gpus, "--out", "m", "--", "gpus",
+    scaling("--ranks", "1,2,4", "--steps", 60, "--repeat", 1, "--launcher", OPTIONS.simulated_gpus, "--out", "n", "--", "gpus",
             folder=folder)
-    rows = {row["key"]: row for row in json.loads((folder / "m/results.json").read_text())["rows"]}
+    rows = {row["key"]: row for row in json.loads((folder / "n/results.json").read_text())["rows"]}
     assert list(rows) == ["ranks1", "ranks2", "ranks2-sync-off", "ranks4", "ranks4-sync-off"], list(rows)
     assert rows["ranks4"]["parts"]["communication_ms"] > 0 and "efficiency_to_one_rank" in rows["ranks4"], rows["ranks4"]
     assert rows["ranks4-sync-off"]["parts"]["communication_ms"] == 0, rows["ranks4-sync-off"]

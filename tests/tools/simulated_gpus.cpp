@@ -1,6 +1,6 @@
-// A job for tests of `kolo scaling` without GPUs: ranks that train on a simulated GPU each, as threads of this process.
+// Simulates a GPU job for tests of `kolo scaling`: each rank is a thread with its own simulated GPU.
 //
-//   simulated_gpus RANKS [WORDS...]     the words are those of a program that a launcher would start
+//   simulated_gpus RANKS [WORDS...]     WORDS are ignored: a launcher would start them
 //
 // KOLO_STEP_LOG, KOLO_TIMELINE and KOLO_SYNC are as in a Context that Context::create() makes.
 #include <chrono>

@@ -69,7 +69,7 @@ ScalingOptions options_with_peers() {
   options.command = {"bin/imagenet_resnet50", "--data", "synthetic:device"};
   options.peers = {{.name = "ddp", .title = "PyTorch DDP", .words = {"ddp.py"}, .uses_gloo = true},
                    {.name = "loop", .title = "MPI loop", .missing = "no MPI"},
-                   {.name = "mpi", .title = "one MPI_Allreduce", .words = {"after", "--way", "mpi"}}};
+                   {.name = "mpi", .title = "flat MPI", .words = {"after", "--way", "mpi"}}};
   return options;
 }
 
@@ -79,7 +79,7 @@ TEST(MakeRows, EachCountHasTheRowsOfThePeersThatCanRun) {
                                          "ranks2-ddp", "ranks2-mpi"));
   EXPECT_EQ(rows[0].peer, "");
   EXPECT_EQ(rows[6].peer, "mpi");
-  EXPECT_EQ(rows[6].variant, "one MPI_Allreduce");
+  EXPECT_EQ(rows[6].variant, "flat MPI");
   EXPECT_THAT(rows[6].command, ElementsAre("after", "--way", "mpi", "--data", "synthetic:device"));
 }
 
