@@ -64,6 +64,10 @@ Comparison comparison_of(const ordered_json& before, const ordered_json& after) 
                                           [&](const ordered_json& each) { return each.at("key") == row.at("key"); });
     if (old == before.at("rows").end()) continue;
     const Interval ratio = ratio_interval(blocks_in(row), blocks_in(*old));
+    const auto pytorch = [](const ordered_json& of) { return of.value("facts", ordered_json()).value("pytorch", ""); };
+    if (pytorch(*old) != pytorch(row)) {
+      comparison.notes.push_back(name_of(row) + ": PyTorch " + pytorch(*old) + " before, " + pytorch(row) + " after");
+    }
     comparison.rows.push_back({name_of(row), old->at("step_ms"), row.at("step_ms"), ratio, change_text(ratio)});
   }
   if (comparison.rows.empty()) {

@@ -1,5 +1,5 @@
 #pragma once
-// What changed from one results.json to another, and whether it is more than chance.
+// Compares two results.json: the change of each row, and whether the change exceeds noise.
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
