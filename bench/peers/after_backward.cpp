@@ -76,7 +76,7 @@ std::optional<Command> parse(int argc, char** argv) {
   return command;
 }
 
-// What the trainer takes from its Context.
+// Values that the training takes from the Context before the Context ends.
 struct Setup {
   Placement placement;
   imagenet::Compute compute;
@@ -120,7 +120,7 @@ class Training {
     imagenet::use_onednn(*model_);
     optimizer_ = imagenet::make_optimizer(options, *model_);
     parameters_ = model_->parameters();
-    // Backward visits the parameters from the last to the first.
+    // The last parameter gets its gradient first, and the first parameter gets it last.
     parameters_.back().register_hook([this](const at::Tensor&) { log_.first_gradient(); });
     parameters_.front().register_hook([this](const at::Tensor&) { log_.last_gradient(); });
   }

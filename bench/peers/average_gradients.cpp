@@ -70,7 +70,7 @@ void average_like_torchfort(const std::vector<at::Tensor>& gradients) {
   }
 }
 
-// Of each gradient the sum of its elements, with weights that rise from 1 to 2, so that exchanged elements differ.
+// Returns a weighted sum of each gradient's elements. The weights rise from 1 to 2, so swapped elements change the sum.
 std::vector<double> weighted_sums(const std::vector<at::Tensor>& gradients, bool absolute) {
   std::vector<double> sums;
   for (const at::Tensor& gradient : gradients) {

@@ -45,7 +45,7 @@ def arguments():
     parser.add_argument("--batch", type=int, default=32, help="images per rank and step")
     parser.add_argument("--image-size", type=int, default=224, help="pixels per side")
     parser.add_argument("--steps", type=int, default=0, help="stop after this number of steps; 0: no limit")
-    parser.add_argument("--threads", type=int, default=0, help="PyTorch threads per rank; 0: PyTorch decides")
+    parser.add_argument("--threads", type=int, default=0, help="PyTorch threads per rank; 0: OMP_NUM_THREADS, or this rank's share of the cores")
     parser.add_argument("--memory-format", default="channels_last", choices=("contiguous", "channels_last"))
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--amp", default="off", choices=tuple(AMP))
@@ -64,6 +64,13 @@ def placement():
             rank, size = (int(os.environ[name]) for name in names[:2])
             return rank, size, int(os.environ.get(names[2], 0))
     return 0, 1, 0
+
+
+def default_threads():
+    """As the trainer: OMP_NUM_THREADS, or this rank's share of the cores that it may use."""
+    cores, local_size = len(os.sched_getaffinity(0)), int(os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE", 1))
+    share = cores if cores < os.cpu_count() else cores // local_size
+    return int(os.environ.get("OMP_NUM_THREADS") or max(1, share))
 
 
 class HostClock:
@@ -219,12 +226,12 @@ def main():
     device = torch.device("cpu")
     if options.device == "cuda":
         if not torch.cuda.is_available():
-            sys.exit(f"ddp.py: --device cuda: PyTorch {torch.__version__} of {sys.executable} sees no GPU")
+            sys.exit(f"ddp.py: --device cuda: PyTorch {torch.__version__} of {sys.executable} sees no GPU. "
+                     "Pass --python with a PyTorch for CUDA, and check nvidia-smi")
         device = torch.device("cuda", local_rank % torch.cuda.device_count())
         torch.cuda.set_device(device)
         torch.backends.cudnn.benchmark = True
-    if options.threads > 0:
-        torch.set_num_threads(options.threads)
+    torch.set_num_threads(options.threads or default_threads())
     meeting = pathlib.Path(log_start + ".meeting")
     connect(options, meeting, rank, size)
     training = Training(options, device, rank, size)
@@ -232,7 +239,7 @@ def main():
             "clock_offset_us": 0, "clock_error_us": None, "facts": facts()}
     clock = HostClock if options.device == "cpu" else DeviceClock
     log = StepLog(f"{log_start}.rank{rank}.jsonl", head, clock, sum(4 * each.numel() for each in training.parameters))
-    # Backward visits the parameters from the last to the first.
+    # The last parameter gets its gradient first, and the first parameter gets it last.
     for parameter in (training.parameters[-1], training.parameters[0]):
         parameter.register_hook(lambda _: log.mark())
     while options.steps == 0 or training.done < options.steps:
