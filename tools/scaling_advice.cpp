@@ -262,16 +262,13 @@ bool is_ablation(const ResultRow& row) {
 
 // The fastest row with another setting, of those with the most ranks.
 void add_ablation(const ordered_json& results, std::vector<std::string>& texts) {
-  const ResultRow* best = nullptr;
-  for (const ResultRow& row : results.at("rows")) {
-    if (!is_ablation(row)) continue;
-    const ordered_json& ratio = row.at("step_to_default");
-    if (!ratio.at("high").is_number() || ratio.at("high").get<double>() >= 1) continue;
-    const auto rank = [](const ResultRow& of) {
-      return std::pair(of.at("ranks").get<int>(), -of.at("step_to_default").at("value").get<double>());
-    };
-    if (best == nullptr || rank(row) > rank(*best)) best = &row;
-  }
+  const auto is_faster = [](const ResultRow& row) {
+    return is_ablation(row) && row.at("step_to_default").at("high").is_number() &&
+           row.at("step_to_default").at("high").get<double>() < 1;
+  };
+  const ResultRow* const best = find_greatest(results, is_faster, [](const ResultRow& row) {
+    return std::pair(row.at("ranks").get<int>(), -row.at("step_to_default").at("value").get<double>());
+  });
   if (best == nullptr) return;
   std::string setting;
   for (const auto& [name, value] : best->at("environment").items()) setting += name + "=" + value.get<std::string>();
@@ -281,20 +278,18 @@ void add_ablation(const ordered_json& results, std::vector<std::string>& texts) 
 
 // The same ranks on one host and on several: of the most ranks, and over the fastest network.
 void add_one_host(const ordered_json& results, std::vector<std::string>& texts) {
-  const ResultRow* together = nullptr;
-  const ResultRow* apart = nullptr;
-  for (const ResultRow& row : results.at("rows")) {
-    if (!is_default(row) || !has_several_hosts(row)) continue;
-    const ResultRow* const local = find_row(results, [&](const ResultRow& each) {
+  const auto on_one_host = [&](const ResultRow& row) {
+    return find_row(results, [&](const ResultRow& each) {
       return is_default(each) && each.at("ranks") == row.at("ranks") && !has_several_hosts(each);
     });
-    if (local == nullptr) continue;
-    const auto order = [](const ResultRow& of) { return std::pair(of.at("ranks").get<int>(), -step_ms(of)); };
-    if (apart != nullptr && order(row) <= order(*apart)) continue;
-    together = local;
-    apart = &row;
-  }
-  if (apart == nullptr || !is_above(apart->at("step_ms"), together->at("step_ms"))) return;
+  };
+  const ResultRow* const apart = find_greatest(
+      results,
+      [&](const ResultRow& row) { return is_default(row) && has_several_hosts(row) && on_one_host(row) != nullptr; },
+      [](const ResultRow& row) { return std::pair(row.at("ranks").get<int>(), -step_ms(row)); });
+  if (apart == nullptr) return;
+  const ResultRow* const together = on_one_host(*apart);
+  if (!is_above(apart->at("step_ms"), together->at("step_ms"))) return;
   texts.push_back("One large machine is faster than several small ones: a step of " + ranks_of(*apart) + " takes " +
                   ms_text(step_ms(*together)) + " on one host, and " + ms_text(step_ms(*apart)) + " on " +
                   shown_name(*apart) + " (" + times(step_ms(*apart) / step_ms(*together)) + ").");
@@ -312,14 +307,9 @@ std::string listed(const std::vector<std::string>& names) {
 
 // The peers of the subject, or of the most ranks that have some.
 void add_peers(const ordered_json& results, const Subject& subject, std::vector<std::string>& texts) {
-  const ResultRow* largest = nullptr;
-  const auto order = [&](const ResultRow& row) {
-    return std::pair(row.at("ranks").get<int>(), have_same_ranks(row, subject.row));
-  };
-  for (const ResultRow& row : results.at("rows")) {
-    if (peer_of(row).empty() || !row.contains("step_to_default")) continue;
-    if (largest == nullptr || order(row) > order(*largest)) largest = &row;
-  }
+  const ResultRow* const largest = find_greatest(
+      results, [](const ResultRow& row) { return !peer_of(row).empty() && row.contains("step_to_default"); },
+      [&](const ResultRow& row) { return std::pair(row.at("ranks").get<int>(), have_same_ranks(row, subject.row)); });
   if (largest == nullptr) return;
   std::vector<std::string> slower, equal, faster;  // than kolo
   for (const ResultRow& row : results.at("rows")) {
@@ -349,24 +339,19 @@ void add_peers(const ordered_json& results, const Subject& subject, std::vector<
 }
 
 const ResultRow* fastest_network(const ordered_json& results, const ResultRow& like) {
-  const ResultRow* fastest = nullptr;
-  for (const ResultRow& row : results.at("rows")) {
-    const bool is_like = is_default(row) && row.at("hosts") == like.at("hosts") && row.at("ranks") == like.at("ranks");
-    if (is_like && !row.at("rate").get<std::string>().empty() &&
-        (fastest == nullptr || step_ms(row) < step_ms(*fastest)))
-      fastest = &row;
-  }
-  return fastest;
+  return find_greatest(
+      results,
+      [&](const ResultRow& row) {
+        return is_default(row) && row.at("hosts") == like.at("hosts") && row.at("ranks") == like.at("ranks") &&
+               row.at("rate") != "";
+      },
+      [](const ResultRow& row) { return -step_ms(row); });
 }
 
 // Of the rows with the most ranks the slowest.
 const ResultRow* largest_row(const ordered_json& results) {
-  const ResultRow* largest = nullptr;
-  const auto order = [](const ResultRow& row) { return std::pair(row.at("ranks").get<int>(), step_ms(row)); };
-  for (const ResultRow& row : results.at("rows")) {
-    if (is_default(row) && (largest == nullptr || order(row) > order(*largest))) largest = &row;
-  }
-  return largest;
+  return find_greatest(results, is_default,
+                       [](const ResultRow& row) { return std::pair(row.at("ranks").get<int>(), step_ms(row)); });
 }
 
 }  // namespace

@@ -34,6 +34,12 @@ Gpus list_gpus() {
   return gpus;
 }
 
+// Of this process: nvidia-smi can take seconds.
+const Gpus& gpus_of_host() {
+  static const Gpus gpus = list_gpus();
+  return gpus;
+}
+
 }  // namespace
 
 int gpus_to_use(const std::string& text) {
@@ -41,7 +47,7 @@ int gpus_to_use(const std::string& text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), wanted);
   const bool is_number = error == std::errc() && end == text.data() + text.size() && wanted >= 1;
   if (text != "all" && !is_number) throw UsageError("--gpus: '" + text + "' is neither `all` nor a number of GPUs");
-  const Gpus gpus = list_gpus();
+  const Gpus& gpus = gpus_of_host();
   const auto there = static_cast<int>(gpus.lines.size());
   if (there == 0) throw UsageError("--gpus: no GPU is visible (" + gpus.trouble + "). Use --ranks for CPUs");
   if (wanted > there)
@@ -68,7 +74,7 @@ std::vector<std::string> gpu_trainer() {
 }
 
 std::map<std::string, std::string> describe_gpus() {
-  const Gpus gpus = list_gpus();
+  const Gpus& gpus = gpus_of_host();
   if (gpus.lines.empty()) return {};
   std::map<std::string, int> counts;
   std::map<std::string, std::string> facts;

@@ -87,31 +87,11 @@ std::string part_text(const ResultRow& row, const char* name) {
   return part ? printed(*part >= 100 ? "%.0f" : "%.3g", *part) : "";
 }
 
-// The warnings of all rows and what was not measured. A row has the numbers of its warnings behind its name.
-struct Notes {
-  std::vector<std::string> texts;
-
-  std::string numbers_of(const ResultRow& row) {
-    std::string numbers;
-    for (const auto& warning : row.at("warnings")) {
-      const std::string text = warning;
-      auto known = std::ranges::find(texts, text);
-      if (known == texts.end()) known = texts.insert(texts.end(), text);
-      numbers += " (" + std::to_string(known - texts.begin() + 1) + ")";
-    }
-    return numbers;
-  }
-  [[nodiscard]] std::vector<std::string> numbered() const {
-    std::vector<std::string> lines;
-    for (std::size_t i = 0; i < texts.size(); ++i) lines.push_back("(" + std::to_string(i + 1) + ") " + texts[i]);
-    return lines;
-  }
-};
-
-std::string rows_table(const ordered_json& results, Notes& notes) {
+// `notes` gets the warnings of the rows, and a row their numbers behind its name.
+std::string rows_table(const ordered_json& results, std::vector<std::string>& notes) {
   std::vector<std::vector<std::string>> lines;
   for (const ResultRow& row : results.at("rows")) {
-    std::vector<std::string> line{name_of(row) + notes.numbers_of(row), interval_text(row.at("step_ms"), "%.4g"),
+    std::vector<std::string> line{name_of(row) + note_numbers(row, notes), interval_text(row.at("step_ms"), "%.4g"),
                                   printed("%.4g", row.at("step_ms_p95"))};
     for (const char* part : {"before_first_gradient_ms", "backward_ms", "exposed_ms", "optimizer_ms", "other_ms",
                              "communication_ms", "slowest_wait_ms"}) {
@@ -198,9 +178,9 @@ std::string summary(const Comparison& comparison) {
 }  // namespace
 
 std::string report_page(const ordered_json& results) {
-  Notes notes;
+  std::vector<std::string> notes;
   const std::string rows = rows_table(results, notes);
-  std::vector<std::string> all_notes = notes.numbered();
+  std::vector<std::string> all_notes = numbered(notes);
   for (std::string& text : missing(results)) all_notes.push_back(std::move(text));
   const std::string body = filled(kReportHtml, {{"advice", list_items(advice(results))},
                                                 {"slowest", slowest_card(results)},

@@ -10,6 +10,7 @@
 #include "base/strings.h"
 #include "kolo/error.h"
 #include "scaling_advice.h"
+#include "scaling_rows.h"
 #include "scaling_text.h"
 
 namespace kolo::tools {
@@ -170,18 +171,6 @@ ordered_json row_of(const ScalingOptions& options, const std::vector<RowRuns>& r
   return json;
 }
 
-// The name of a row, with the numbers of its warnings in `notes`.
-std::string name_with_notes(const ordered_json& row, std::vector<std::string>& notes) {
-  std::string name = name_of(row);
-  for (const auto& warning : row.at("warnings")) {
-    const auto text = warning.get<std::string>();
-    auto known = std::ranges::find(notes, text);
-    if (known == notes.end()) known = notes.insert(notes.end(), text);
-    name += " (" + std::to_string(known - notes.begin() + 1) + ")";
-  }
-  return padded(name, -kNameWidth);
-}
-
 std::string step_line(const ordered_json& row) {
   std::string line = padded(interval_text(row.at("step_ms"), "%.4g"), 24);
   line += padded(printed("%.4g", row.at("step_ms_p95")), 8);
@@ -276,14 +265,15 @@ std::string table_of(const ordered_json& results) {
   std::vector<std::string> notes;
   std::string text = padded("", -kNameWidth) + padded("step ms [95 %]", 24) + padded("p95", 8) + padded("items/s", 9) +
                      padded("eff. to 1 rank", 21) + padded("to sync off", 21) + padded("step / default", 21) + "\n";
-  for (const auto& row : results.at("rows")) text += name_with_notes(row, notes) + step_line(row) + "\n";
+  for (const auto& row : results.at("rows"))
+    text += padded(name_of(row) + note_numbers(row, notes), -kNameWidth) + step_line(row) + "\n";
   text += "\n" + padded("parts of a step, ms", -kNameWidth);
   for (const char* part : {"before", "backward", "exposed", "optimizer", "other", "(comm.)", "(slowest)"}) {
     text += padded(part, 10);
   }
   text += "\n";
   for (const auto& row : results.at("rows")) text += padded(name_of(row), -kNameWidth) + parts_line(row) + "\n";
-  for (std::size_t i = 0; i < notes.size(); ++i) text += "(" + std::to_string(i + 1) + ") " + notes[i] + "\n";
+  for (const std::string& note : numbered(notes)) text += note + "\n";
   const auto missing = results.value("missing_peers", std::map<std::string, std::string>());
   for (const auto& [peer, why] : missing) text += "peer " + peer + " is missing: " + why + "\n";
   text += "\n";

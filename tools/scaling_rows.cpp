@@ -1,5 +1,6 @@
 #include "scaling_rows.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "scaling_plan.h"
@@ -31,6 +32,23 @@ int number_of(const ResultRow& row, const char* fact) {
   int number = 0;
   std::from_chars(text.data(), text.data() + text.size(), number);
   return number;
+}
+
+std::string note_numbers(const ResultRow& row, std::vector<std::string>& notes) {
+  std::string numbers;
+  for (const auto& warning : row.at("warnings")) {
+    const std::string text = warning;
+    auto known = std::ranges::find(notes, text);
+    if (known == notes.end()) known = notes.insert(notes.end(), text);
+    numbers += " (" + std::to_string(known - notes.begin() + 1) + ")";
+  }
+  return numbers;
+}
+
+std::vector<std::string> numbered(const std::vector<std::string>& notes) {
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < notes.size(); ++i) lines.push_back("(" + std::to_string(i + 1) + ") " + notes[i]);
+  return lines;
 }
 
 bool is_above(const nlohmann::ordered_json& a, const nlohmann::ordered_json& b) {

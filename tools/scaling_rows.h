@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace kolo::tools {
 
@@ -26,6 +27,11 @@ using ResultRow = nlohmann::ordered_json;
 // Returns true if interval `a` lies above interval `b`; false if an interval has no upper end.
 [[nodiscard]] bool is_above(const nlohmann::ordered_json& a, const nlohmann::ordered_json& b);
 
+// " (1) (3)": the places of the row's warnings in `notes`, which gets those that it lacks.
+[[nodiscard]] std::string note_numbers(const ResultRow& row, std::vector<std::string>& notes);
+// "(1) text" for each note.
+[[nodiscard]] std::vector<std::string> numbered(const std::vector<std::string>& notes);
+
 // The first row for which `is_wanted` returns true; null if there is none.
 template <class IsWanted>
 [[nodiscard]] const ResultRow* find_row(const nlohmann::ordered_json& results, IsWanted is_wanted) {
@@ -33,6 +39,17 @@ template <class IsWanted>
     if (is_wanted(row)) return &row;
   }
   return nullptr;
+}
+
+// The first of the wanted rows with the greatest `order_of(row)`; null if there is none.
+template <class IsWanted, class OrderOf>
+[[nodiscard]] const ResultRow* find_greatest(const nlohmann::ordered_json& results, IsWanted is_wanted,
+                                             OrderOf order_of) {
+  const ResultRow* greatest = nullptr;
+  for (const ResultRow& row : results.at("rows")) {
+    if (is_wanted(row) && (greatest == nullptr || order_of(row) > order_of(*greatest))) greatest = &row;
+  }
+  return greatest;
 }
 
 }  // namespace kolo::tools

@@ -327,8 +327,9 @@ class RowRunner {
       const bool left_out = failed_peers_.contains(row.row.peer);
       if (row.runs.empty() && !left_out) results["missing_rows"].push_back(full_name(row.row.name, row.row.variant));
     }
-    results = nlohmann::ordered_json::parse(text_of(results));
-    write_file(fs::path(options_.out) / "results.json", text_of(results));
+    const std::string text = text_of(results);
+    write_file(fs::path(options_.out) / "results.json", text);
+    results = nlohmann::ordered_json::parse(text);
     write_file(fs::path(options_.out) / "index.html", report_page(results));
     return results;
   }
