@@ -7,7 +7,9 @@
 #include "base/environment.h"
 #include "kolo/error.h"
 #include "run_line.h"
+#include "scaling_peers.h"
 #include "scaling_programs.h"
+#include "scaling_text.h"
 
 namespace kolo::tools {
 namespace {
@@ -24,7 +26,7 @@ Gpus list_gpus() {
   std::vector<std::string> words{"nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"};
   if (visible) words.push_back("--id=" + *visible);
   const Finished list = run_to_end(words);
-  if (!list.succeeded) return {{}, shell_words(words) + ": " + list.output.substr(0, list.output.find('\n'))};
+  if (!list.succeeded) return {{}, shell_words(words) + ": " + first_line(list.output)};
   Gpus gpus;
   std::istringstream lines(list.output);
   for (std::string line; std::getline(lines, line);) {
@@ -63,7 +65,7 @@ std::vector<int> doubling_counts(int most) {
 }
 
 std::vector<std::string> gpu_trainer() {
-  const std::string trainer = find_beside_program({"imagenet_resnet50"});
+  const std::string trainer = find_beside_program({kPeerProgram});
   if (trainer.empty()) {
     throw UsageError(
         "--gpus: imagenet_resnet50 is not beside kolo. Build it with script/build, or name a program after `--`");

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/strings.h"
 #include "kolo/error.h"
+#include "scaling_text.h"
 
 namespace kolo::tools {
 namespace {
@@ -89,12 +89,7 @@ RankLog read_rank(const std::string& path, int ranks) {
 }
 
 // 0 if the fact is missing.
-int number_in(const json& facts, const char* name) {
-  const std::string text = facts.value(name, "0");
-  int number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return number;
-}
+int number_in(const json& facts, const char* name) { return number_or_zero(facts.value(name, "0")); }
 
 // `clocks_compared`: arrivals of different ranks have one clock.
 StepSample sample_of(const std::vector<RankLog>& ranks, std::size_t index, bool clocks_compared) {

@@ -5,6 +5,7 @@
 
 #include "kolo/error.h"
 #include "scaling_programs.h"
+#include "scaling_text.h"
 
 namespace kolo::tools {
 namespace {
@@ -12,8 +13,6 @@ namespace {
 // What the trainer tells glibc: freed memory stays in the process.
 constexpr std::array kKeepFreedMemory{"MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESHOLD_=2147483647",
                                       "MALLOC_TOP_PAD_=67108864"};
-
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 std::string last_line(std::string text) {
   while (text.ends_with('\n')) text.pop_back();

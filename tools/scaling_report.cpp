@@ -108,6 +108,12 @@ std::string rows_table(const ordered_json& results, std::vector<std::string>& no
                lines);
 }
 
+// The card of all rows; `lines` is a table.
+std::string rows_card(const std::string& lines, const std::vector<std::string>& notes) {
+  return "<section class=\"card\" id=\"rows\">\n<h2>All rows</h2>\n<div class=\"scroll\">\n" + lines +
+         "</div>\n<ul>\n" + list_items(notes) + "</ul>\n</section>\n";
+}
+
 // The card of the slowest ranks; empty if no row has one.
 std::string slowest_card(const ordered_json& results) {
   std::vector<std::vector<std::string>> lines;
@@ -184,8 +190,7 @@ std::string report_page(const ordered_json& results) {
   for (std::string& text : missing(results)) all_notes.push_back(std::move(text));
   const std::string body = filled(kReportHtml, {{"advice", list_items(advice(results))},
                                                 {"slowest", slowest_card(results)},
-                                                {"table", rows},
-                                                {"notes", list_items(all_notes)},
+                                                {"rows", rows_card(rows, all_notes)},
                                                 {"command", escaped(command_text(results))},
                                                 {"environment", environment_table(results.at("environment"))}});
   const int counted_steps = results.at("steps").get<int>() - results.at("warmup").get<int>();
@@ -209,11 +214,11 @@ std::string compare_page(const ordered_json& before, const ordered_json& after) 
     const bool changed = row.text.ends_with("faster") || row.text.ends_with("slower");
     if (changed) sentences.push_back(row.name + ": " + row.text + ".");
   }
-  const std::string body =
-      filled(kCompareHtml, {{"advice", list_items(sentences)},
-                            {"table", table({"", "before ms [95 %]", "after ms [95 %]", "ratio [95 %]", ""}, lines)},
-                            {"notes", list_items(comparison.notes)},
-                            {"command", escaped(command_text(after))}});
+  const std::string body = filled(
+      kCompareHtml, {{"advice", list_items(sentences)},
+                     {"rows", rows_card(table({"", "before ms [95 %]", "after ms [95 %]", "ratio [95 %]", ""}, lines),
+                                        comparison.notes)},
+                     {"command", escaped(command_text(after))}});
   return page(title_of(after, "before and after"), "Two results of kolo scaling", body, charts_of(comparison));
 }
 

@@ -1,9 +1,9 @@
 #include "scaling_rows.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "scaling_plan.h"
+#include "scaling_text.h"
 
 namespace kolo::tools {
 
@@ -27,12 +27,7 @@ std::optional<double> part_ms(const ResultRow& row, const char* name) {
 
 std::string fact_of(const ResultRow& row, const char* name) { return row.at("facts").value(name, ""); }
 
-int number_of(const ResultRow& row, const char* fact) {
-  const std::string text = fact_of(row, fact);
-  int number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return number;
-}
+int number_of(const ResultRow& row, const char* fact) { return number_or_zero(fact_of(row, fact)); }
 
 std::string note_numbers(const ResultRow& row, std::vector<std::string>& notes) {
   std::string numbers;

@@ -25,6 +25,7 @@
 #include "scaling_job.h"
 #include "scaling_log.h"
 #include "scaling_report.h"
+#include "scaling_text.h"
 #include "trace_merge.h"
 
 namespace kolo::tools {
@@ -308,8 +309,7 @@ class RowRunner {
     } catch (const UsageError& error) {
       if (row.peer.empty()) throw;
       std::fprintf(stderr, "kolo scaling: peer %s is left out: %s\n", row.peer.c_str(), error.what());
-      const std::string text = error.what();
-      failed_peers_[row.peer] = text.substr(0, text.find('\n'));
+      failed_peers_[row.peer] = first_line(error.what());
       return;
     }
     results_[index].runs.push_back(read_run(folder, row.ranks, options_.warmup, steps));

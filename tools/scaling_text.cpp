@@ -1,6 +1,7 @@
 #include "scaling_text.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 
@@ -24,6 +25,14 @@ std::string ms_text(double ms) {
 std::string bytes_text(double bytes) {
   if (bytes < 1e5) return printed("%.2g kB", 1e-3 * bytes);
   return printed(bytes >= 9.95e6 ? "%.0f MB" : "%.2g MB", 1e-6 * bytes);
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+int number_or_zero(const std::string& text) {
+  int number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
 }
 
 std::string padded(const std::string& text, int width) {

@@ -1,5 +1,5 @@
 #pragma once
-// Numbers and names of results.json as text.
+// Numbers and names of results.json as text, and parts of texts.
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -12,6 +12,9 @@ namespace kolo::tools {
 [[nodiscard]] std::string ms_text(double ms);
 // "102 MB", "1.5 MB", "0.13 kB"
 [[nodiscard]] std::string bytes_text(double bytes);
+[[nodiscard]] std::string first_line(const std::string& text);
+// 0 if the text does not begin with a number.
+[[nodiscard]] int number_or_zero(const std::string& text);
 // Blanks before the text, or behind it if `width` is negative; at least one.
 [[nodiscard]] std::string padded(const std::string& text, int width);
 
