@@ -19,6 +19,7 @@
 
 #include "engine/plan.h"
 #include "kolo/spi/communicator.h"
+#include "kolo/spi/round_notices.h"
 #include "kolo/types.h"
 
 namespace kolo::engine {
@@ -78,9 +79,11 @@ class Bucket {
   // Of its reduction, for the timeline: a literal. Null: not known here.
   [[nodiscard]] virtual const char* algorithm() { return nullptr; }
 
-  // It leaves in finish(): by a rank whose step has another round after this one, or has none. REQUIRES: not handed
-  // over.
-  void close(bool another) noexcept { flags_[0] |= another ? kAnother : kNoOther; }
+  // It leaves in finish(): by a rank whose step has another round after this one, or has none, and with the rank's
+  // notices. REQUIRES: not handed over.
+  void close(bool another, RoundNotices::Bits notices) noexcept {
+    flags_[0] |= (another ? kAnother : kNoOther) | std::uint64_t{notices} << kNoticesShift;
+  }
 
   // REQUIRES: complete.
   [[nodiscard]] bool voided() const noexcept { return (flags_[0] & kVoid) != 0; }
@@ -92,6 +95,9 @@ class Bucket {
   // What close() was given by those who closed it.
   [[nodiscard]] bool has_another() const noexcept { return (flags_[0] & kAnother) != 0; }
   [[nodiscard]] bool has_no_other() const noexcept { return (flags_[0] & kNoOther) != 0; }
+  [[nodiscard]] RoundNotices::Bits notices() const noexcept {
+    return static_cast<RoundNotices::Bits>(flags_[0] >> kNoticesShift);
+  }
   [[nodiscard]] bool contributed(std::size_t slot) const noexcept {
     return ((flags_[kFirstBitsWord + slot / 64] >> (slot % 64)) & 1) != 0;
   }
@@ -100,6 +106,7 @@ class Bucket {
   explicit Bucket(const PlannedBucket& plan, std::size_t own_words = 0);
 
   static constexpr std::uint64_t kVoid = 1;
+  static constexpr unsigned kNoticesShift = 1;
   static constexpr std::uint64_t kAnother = std::uint64_t{1} << 62;
   static constexpr std::uint64_t kNoOther = std::uint64_t{1} << 63;
   static constexpr std::size_t kFirstBitsWord = 3;

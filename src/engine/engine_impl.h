@@ -54,6 +54,7 @@ class EngineImpl final : public Engine, public Driver, public RoundHost, private
   std::unique_ptr<GradientReducer> make_reducer(std::vector<GradientInfo> table, ReducerOptions options) override;
   [[nodiscard]] Engine& for_gradients() noexcept override;
   [[nodiscard]] telemetry::Recorder& step_recorder() noexcept override { return *parts_.recorder; }
+  [[nodiscard]] RoundNotices& notices() noexcept override { return notices_; }
   std::unique_ptr<StepLauncher> make_step_launcher() override;
   [[nodiscard]] bool has_kernels(int device) const noexcept override;
   void normalize_images(const ImageBatch& batch, Stream stream) override;
@@ -187,7 +188,7 @@ class EngineImpl final : public Engine, public Driver, public RoundHost, private
   std::string failing_;  // why this rank ends a round; peers hear of it also if they do not come to that round
   std::atomic<std::chrono::milliseconds> round_timeout_;
   UnnamedCalls unnamed_;
-
+  RoundNotices notices_;
   std::mutex queue_lock_;
   std::vector<Submission> queue_;           // guarded by queue_lock_
   std::set<std::string> names_;             // pending here; guarded by queue_lock_
@@ -210,7 +211,6 @@ class EngineImpl final : public Engine, public Driver, public RoundHost, private
   std::atomic<std::chrono::steady_clock::rep> last_request_{0};
   std::atomic<std::chrono::steady_clock::rep> changed_place_{
       std::chrono::steady_clock::now().time_since_epoch().count()};  // when one of the waiters came or went
-
   std::unique_ptr<device::Lane> lane_;                   // made once, before the first reducer that needs it
   std::atomic<device::Lane*> published_lane_ = nullptr;  // the same, for who must not wait for the lock
 

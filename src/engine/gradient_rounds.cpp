@@ -268,12 +268,21 @@ void GradientRounds::close_round() {
   if (!round_open_) open_buckets();
   if (!frozen_) return;
   as_void_ = as_void_ || !failure_.empty();
+  const RoundNotices::Bits notices = host_.notices().raised();
   for (std::size_t bucket = 0; bucket < frozen_->buckets.size(); ++bucket) {
     if (handed_over_[bucket]) continue;
-    frozen_->buckets[bucket]->close(!another_.empty());
+    frozen_->buckets[bucket]->close(!another_.empty(), notices);
     if (!as_void_) frozen_->buckets[bucket]->clear_missing();
     hand_over(bucket);
   }
+}
+
+// Each rank has closed the last bucket at least.
+void GradientRounds::receive_notices() {
+  if (frozen_->buckets.empty()) return;
+  RoundNotices::Bits bits = 0;
+  for (const auto& bucket : frozen_->buckets) bits |= bucket->notices();
+  host_.notices().receive(bits);
 }
 
 // Whether some ranks, and not all, have another round in this step: each has closed a bucket at least. By negotiating
@@ -324,6 +333,7 @@ void GradientRounds::finish(Stream user, const OnReduced& reduced) {
     end_round(true);
     throw;
   }
+  receive_notices();
   hand_results_to(user);
   (negotiated ? host_.counters().plan_misses : host_.counters().plan_hits).add();
   end_round(false);

@@ -23,6 +23,7 @@
 #include "engine/plan.h"
 #include "kolo/spi/communicator.h"
 #include "kolo/spi/gradient_reducer.h"
+#include "kolo/spi/round_notices.h"
 #include "telemetry/counters.h"
 #include "telemetry/recorder.h"
 
@@ -35,6 +36,7 @@ class RoundHost {
   [[nodiscard]] virtual Rank rank() const noexcept = 0;
   [[nodiscard]] virtual telemetry::Counters& counters() noexcept = 0;
   [[nodiscard]] virtual telemetry::Recorder& step_recorder() noexcept = 0;
+  [[nodiscard]] virtual RoundNotices& notices() noexcept = 0;
   [[nodiscard]] virtual CommunicatorFactory& communicators() noexcept = 0;
   [[nodiscard]] virtual Communicator& allocator() noexcept = 0;  // whose allocate() is called in list order
   [[nodiscard]] virtual std::chrono::milliseconds timeout() const noexcept = 0;
@@ -183,6 +185,7 @@ class GradientRounds final : public GradientReducer {
   void release_contributors() noexcept;
   void leave_user() noexcept;
   void check_index(std::size_t index) const;
+  void receive_notices();
   [[nodiscard]] bool disagree_on_another() const;
   [[nodiscard]] bool fingerprints_agree() const;
   [[nodiscard]] bool dropped() const;

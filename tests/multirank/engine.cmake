@@ -1,5 +1,5 @@
 kolo_test(multirank.engine LABELS multirank TIMEOUT 180 COST 22 SOURCES
-  engine/average_bound_test.cpp engine/named_test.cpp engine/unnamed_test.cpp engine/gradient_test.cpp engine/failure_test.cpp engine/failing_again_test.cpp engine/direct_calls_test.cpp engine/chaos_test.cpp engine/idle_test.cpp engine/stalls_test.cpp engine/memory_test.cpp engine/moments_test.cpp engine/several_reducers_test.cpp engine/solo_test.cpp engine/in_place_test.cpp engine/on_reduced_test.cpp engine/polling_test.cpp engine/shutdown_test.cpp)
+  engine/average_bound_test.cpp engine/named_test.cpp engine/unnamed_test.cpp engine/gradient_test.cpp engine/failure_test.cpp engine/failing_again_test.cpp engine/direct_calls_test.cpp engine/chaos_test.cpp engine/idle_test.cpp engine/stalls_test.cpp engine/memory_test.cpp engine/moments_test.cpp engine/several_reducers_test.cpp engine/solo_test.cpp engine/in_place_test.cpp engine/on_reduced_test.cpp engine/notices_test.cpp engine/polling_test.cpp engine/shutdown_test.cpp)
 if(KOLO_HAVE_MPI)
   # Between emulated hosts: tests/support/hosts.
   add_executable(multirank.network ${CMAKE_CURRENT_LIST_DIR}/engine/network_test.cpp)

@@ -22,6 +22,8 @@ GIVEN = {
     "spi/communicator.h": CONTEXT + " std::vector<float> values(3);",
     "spi/engine.h": CONTEXT,
     "spi/gradient_reducer.h": CONTEXT + " float gradient[512]; const auto use = [](std::span<std::byte>) {};",
+    "spi/round_notices.h": CONTEXT + " kolo::Engine& engine = context.engine(); const kolo::RoundNotices::Bits kStop = 1; "
+                           "struct { void step() {} } optimizer;",
     "spi/step_recorder.h": CONTEXT + " std::uint64_t pass_of_this_gradient = 0; kolo::Stream stream; "
                            "auto reducer = context.engine().make_reducer({}, {}); const auto step = [] {};",
     "spi/optimizer_step.h": CONTEXT + " std::vector<kolo::StepTensor> tensors; kolo::Stream stream;",

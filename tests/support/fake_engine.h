@@ -147,6 +147,7 @@ class FakeEngine final : public Engine {
     return reducer;
   }
   Engine& for_gradients() noexcept override { return *this; }
+  RoundNotices& notices() noexcept override { return round_notices; }
   StepRecorder& step_recorder() noexcept override { return recorder; }
   std::unique_ptr<StepLauncher> make_step_launcher() override { return nullptr; }
   bool has_kernels(int /*device*/) const noexcept override { return false; }
@@ -169,6 +170,7 @@ class FakeEngine final : public Engine {
   };
 
   NoRecorder recorder;
+  RoundNotices round_notices;
   std::shared_ptr<FakeLog> log = std::make_shared<FakeLog>();
   FakeReducer* last = nullptr;
   bool stopped = false;

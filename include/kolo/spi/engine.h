@@ -13,6 +13,7 @@
 #include "kolo/detail/export.h"
 #include "kolo/spi/gradient_reducer.h"
 #include "kolo/spi/optimizer_step.h"
+#include "kolo/spi/round_notices.h"
 #include "kolo/spi/step_recorder.h"
 #include "kolo/types.h"
 #include "kolo/work.h"
@@ -56,6 +57,8 @@ class Engine {
   virtual std::unique_ptr<GradientReducer> make_reducer(std::vector<GradientInfo> table, ReducerOptions options) = 0;
   // The engine whose reducers an optimizer uses: this one. With Config::sync false: an engine of this rank alone.
   [[nodiscard]] virtual Engine& for_gradients() noexcept = 0;
+  // Of the rounds of this engine's reducers. A round without gradients carries none.
+  [[nodiscard]] virtual RoundNotices& notices() noexcept = 0;
   // Of this rank's training steps.
   [[nodiscard]] virtual StepRecorder& step_recorder() noexcept = 0;
   // Optimizer steps on the device of this rank's gradients. Null if no reducer has used a device yet.
