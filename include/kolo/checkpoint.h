@@ -9,6 +9,7 @@
 //   }
 //
 // All functions throw BackendError if a file operation fails.
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -19,6 +20,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kolo/detail/export.h"
@@ -37,11 +39,23 @@ struct TensorView {
 
 using Metadata = std::map<std::string, std::string>;
 
+// A file that has been written completely.
+struct WrittenFile {
+  std::string name;
+  std::uint64_t size = 0;
+  std::uint64_t checksum = 0;  // XXH3, 64 bit
+};
+
 // Writes the tensors in the given order, without gaps, to a temporary file beside `file`; flushes it to disk and
 // renames it. Throws UsageError for a repeated name, a size that does not match its shape, or the reserved name
 // __metadata__.
-void write_safetensors(const std::filesystem::path& file, std::span<const TensorView> tensors,
-                       const Metadata& metadata = {});
+WrittenFile write_safetensors(const std::filesystem::path& file, std::span<const TensorView> tensors,
+                              const Metadata& metadata = {});
+
+// Writes the file that says which of several safetensors files a tensor is in, as Hugging Face's tools read it.
+// `files`: name of a tensor, name of its file; `bytes`: of all tensors.
+WrittenFile write_safetensors_index(const std::filesystem::path& index,
+                                    std::span<const std::pair<std::string, std::string>> files, std::uint64_t bytes);
 
 // A safetensors file in memory. The constructor checks each length, offset, shape and dtype, and throws BackendError
 // that names the file and the fault.
@@ -70,28 +84,32 @@ class SafetensorsFile {
 };
 
 // Replaces the content of `file`. After a crash it has the old content or the new one, never a part.
-void write_file(const std::filesystem::path& file, std::span<const std::byte> content);
-void write_file(const std::filesystem::path& file, std::string_view content);
+WrittenFile write_file(const std::filesystem::path& file, std::span<const std::byte> content);
+WrittenFile write_file(const std::filesystem::path& file, std::string_view content);
 [[nodiscard]] std::vector<std::byte> read_file(const std::filesystem::path& file);
 
 struct CheckpointInfo {
   std::int64_t step = 0;   // optimizer steps done
   std::int64_t epoch = 0;  // epochs completed
-  Metadata metadata;       // anything else, e.g. architecture, world size, seed
+  Metadata metadata{};     // anything else, e.g. architecture, world size, seed
   bool finite = true;      // set to false by the caller if a weight is NaN or infinite
+  std::int64_t time = 0;   // when it was saved, in seconds since 1970; 0: not known. save() and commit() set it
 };
 
 struct Checkpoint {
   std::filesystem::path folder;
   CheckpointInfo info;
+  std::vector<WrittenFile> files;  // as the manifest lists them
 };
 
 class DirectoryLock;
 
 struct CheckpointOptions {
-  // save() keeps this many: the new checkpoint and those of the highest steps. If the new one is not finite
+  // prune() keeps this many: the newest checkpoint and those of the highest steps. If the newest one is not finite
   // (CheckpointInfo::finite), it also keeps the highest finite step. 0: it deletes none.
   int keep = 3;
+  // prune() also keeps the first checkpoint of each such period, e.g. of each day. 0: none.
+  std::chrono::seconds keep_one_per{0};
 };
 
 //   root/
@@ -112,30 +130,56 @@ class CheckpointDirectory {
 
   // Creates and locks the directory. The lock is held until the object is destroyed. Returns a message for the user if
   // the lock was taken over, else "". Throws UsageError, which names the owner, if another process holds the lock.
-  std::string lock();
+  // `wait`: how long to wait for an owner on another host that may have ended. 61 s are enough to know.
+  std::string lock(std::chrono::seconds wait = std::chrono::seconds(0));
 
   // Creates a temporary folder, calls `write` to fill it, flushes the files to disk, adds the manifest and renames the
   // folder. Rethrows an exception of `write`; the directory is then unchanged. Replaces a checkpoint of the same step.
-  // Ignores an error in the deletion of an old checkpoint; the next call tries again. Returns the folder. Without
+  // Then calls prune(). Returns the folder. Without
   // lock(), save() holds the lock during the call and throws UsageError if another process holds it. With lock(),
   // save() throws BackendError if another process has taken over the lock.
   std::filesystem::path save(const CheckpointInfo& info,
                              const std::function<void(const std::filesystem::path& folder)>& write);
 
+  // The parts of save() for files that several processes write, each with its own object, all with the same `id`:
+  //
+  //   every process:  folder = create_part_folder(id); files = write_safetensors(folder / ..., ...)
+  //   the one with lock(), when all have written:  commit(info, id, files of all processes); prune()
+  //
+  // `id`: letters, digits and '-'. discard() deletes the temporary folder of a checkpoint that is given up; so does the
+  // next lock(). commit() throws BackendError if it does not find each file with its size.
+  std::filesystem::path create_part_folder(const std::string& id);
+  std::filesystem::path commit(const CheckpointInfo& info, const std::string& id, std::span<const WrittenFile> files);
+  void discard(const std::string& id) noexcept;
+  // Deletes old checkpoints as CheckpointOptions says. `newest`: what commit() returned. Ignores an error in a
+  // deletion; the next call tries again.
+  void prune(const std::filesystem::path& newest);
+
   // Of the checkpoints that pass verify(), that of the highest step. `skipped` gets a line per higher step that fails.
   [[nodiscard]] std::optional<Checkpoint> latest(std::vector<std::string>* skipped = nullptr) const;
 
-  // All checkpoints with a readable manifest, by step; other files are not verified.
-  [[nodiscard]] std::vector<Checkpoint> list() const;
+  // All checkpoints with a readable manifest, by step; other files are not verified. `skipped` gets a line per folder
+  // without one.
+  [[nodiscard]] std::vector<Checkpoint> list(std::vector<std::string>* skipped = nullptr) const;
+  // Deletes one.
+  void remove(const std::filesystem::path& folder);
+
+  // Where the checkpoint of a step is, if there is one.
+  [[nodiscard]] std::filesystem::path folder_of(std::int64_t step) const;
 
   // Compares sizes and checksums of all files with the manifest. Throws BackendError that names the fault.
   static Checkpoint verify(const std::filesystem::path& folder);
+
+  // The content of one file of a checkpoint. Throws BackendError unless it has the size and checksum of `file`.
+  static std::vector<std::byte> read(const std::filesystem::path& folder, const WrittenFile& file);
 
   // One line for each name with a different value: "lr: 0.1 in the checkpoint, 0.2 in this run". Names that are missing
   // from `saved` or from `settings` are left out.
   static std::vector<std::string> differences(const Metadata& saved, const Metadata& settings);
 
  private:
+  [[nodiscard]] std::filesystem::path part_folder(const std::string& id) const;
+
   std::filesystem::path root_;
   CheckpointOptions options_;
   std::unique_ptr<DirectoryLock> lock_;

@@ -31,4 +31,15 @@ struct Hash128 {
   return hash128(std::as_bytes(std::span(text.data(), text.size())), seed);
 }
 
+// hash64() of bytes that come in pieces.
+class StreamHash64 {
+ public:
+  StreamHash64() noexcept { XXH3_64bits_reset(&state_); }
+  void add(std::span<const std::byte> bytes) noexcept { XXH3_64bits_update(&state_, bytes.data(), bytes.size()); }
+  [[nodiscard]] std::uint64_t value() const noexcept { return XXH3_64bits_digest(&state_); }
+
+ private:
+  XXH3_state_t state_{};
+};
+
 }  // namespace kolo::base

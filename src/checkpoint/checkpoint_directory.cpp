@@ -10,8 +10,10 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cinttypes>
 #include <cstdio>
+#include <set>
 #include <utility>
 
 #include "base/hash.h"
@@ -38,12 +40,22 @@ bool starts_with(const fs::path& path, std::string_view prefix) {
   return path.filename().string().compare(0, prefix.size(), prefix) == 0;
 }
 
+// As folder_name() makes it. A copy under another name, such as checkpoint-best, belongs to the user.
+bool is_folder_name(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return starts_with(path, kCheckpointPrefix) && name.size() > kCheckpointPrefix.size() &&
+         std::all_of(name.begin() + kCheckpointPrefix.size(), name.end(),
+                     [](unsigned char c) { return std::isdigit(c); });
+}
+
 // Names in a folder, sorted; empty when there is no such folder.
 std::vector<fs::path> entries(const fs::path& root, std::string_view prefix) {
   std::vector<fs::path> paths;
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(root, error)) {
-    if (starts_with(entry.path(), prefix)) paths.push_back(entry.path());
+    if (prefix == kCheckpointPrefix ? is_folder_name(entry.path()) : starts_with(entry.path(), prefix)) {
+      paths.push_back(entry.path());
+    }
   }
   if (error && error != std::errc::no_such_file_or_directory) {
     throw BackendError("cannot list " + root.string() + ": " + error.message());
@@ -89,21 +101,70 @@ void move_into_place(const fs::path& temporary, const fs::path& target) {
   sync_to_disk(target.parent_path());
 }
 
+std::int64_t seconds_since_1970() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::seconds>(now).count();
+}
+
 void fill(const fs::path& folder, const CheckpointInfo& info, const std::function<void(const fs::path&)>& write) {
   write(folder);
-  const Manifest manifest = describe_folder(folder, info);
-  for (const Manifest::File& file : manifest.files) sync_to_disk(folder / file.name);
+  Manifest manifest = describe_folder(folder, info);
+  manifest.info.time = seconds_since_1970();
+  for (const WrittenFile& file : manifest.files) sync_to_disk(folder / file.name);
   write_file(folder / kManifestName, to_json(manifest));  // flushes the folder, too
 }
 
-// Folders to remove: all but the newest `keep` and, if `keep_finite`, but the newest with finite weights.
-std::vector<fs::path> surplus(const std::vector<Checkpoint>& by_step, int keep, bool keep_finite) {
-  const auto finite = std::find_if(by_step.rbegin(), by_step.rend(), [](const Checkpoint& c) { return c.info.finite; });
+// The first checkpoint of each period.
+std::set<fs::path> firsts_of_periods(const std::vector<Checkpoint>& by_step, std::chrono::seconds period) {
+  std::set<fs::path> firsts;
+  std::set<std::int64_t> periods;
+  if (period.count() == 0) return firsts;
+  for (const Checkpoint& one : by_step) {
+    if (one.info.time != 0 && periods.insert(one.info.time / period.count()).second) firsts.insert(one.folder);
+  }
+  return firsts;
+}
+
+// Folders to remove: all but `newest`, `keep` - 1 of the highest steps, the first of each period and, if `newest` is
+// not finite, the finite one of the highest step.
+std::vector<fs::path> surplus(const std::vector<Checkpoint>& by_step, const fs::path& newest,
+                              const CheckpointOptions& options) {
+  const auto firsts = firsts_of_periods(by_step, options.keep_one_per);
+  int kept = 1;
+  bool finite = false;
   std::vector<fs::path> folders;
+  for (const Checkpoint& one : by_step) finite |= one.folder == newest && one.info.finite;
   for (auto one = by_step.rbegin(); one != by_step.rend(); ++one) {
-    if (one - by_step.rbegin() >= keep && !(keep_finite && one == finite)) folders.push_back(one->folder);
+    if (one->folder == newest) continue;
+    const bool last_finite = !finite && one->info.finite;
+    finite |= one->info.finite;
+    if (kept++ >= options.keep && !last_finite && !firsts.contains(one->folder)) folders.push_back(one->folder);
   }
   return folders;
+}
+
+// Letters, digits and '-'.
+void require_id(const std::string& id) {
+  const auto allowed = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-'; };
+  if (!id.empty() && std::all_of(id.begin(), id.end(), allowed)) return;
+  throw UsageError("CheckpointDirectory: the id '" + id + "' must consist of letters, digits and '-'");
+}
+
+void require_size(const fs::path& file, std::uint64_t size) {
+  std::error_code error;
+  const std::uintmax_t found = fs::file_size(file, error);
+  if (error) {
+    throw BackendError("cannot examine " + file.string() + ": " + error.message() +
+                       ". Is the folder the same file system on all hosts?");
+  }
+  if (found == size) return;
+  throw BackendError(file.string() + " has " + std::to_string(found) + " bytes, but " + std::to_string(size) +
+                     " were written");
+}
+
+void require_step(std::int64_t step, const std::string& call) {
+  if (step >= 0) return;
+  throw UsageError("CheckpointDirectory::" + call + ": step is " + std::to_string(step) + "; it must be 0 or more");
 }
 
 constexpr int kListings = 100;  // a writer that is faster than we are so often does nothing but checkpoints
@@ -154,21 +215,66 @@ CheckpointDirectory::CheckpointDirectory(fs::path root, CheckpointOptions option
   if (root_.empty()) throw UsageError("CheckpointDirectory: the path is empty");
   if (options_.keep < 0)
     throw UsageError("CheckpointOptions: keep is " + std::to_string(options_.keep) + "; it must be 0 or more");
+  if (options_.keep_one_per.count() < 0)
+    throw UsageError("CheckpointOptions: keep_one_per is " + std::to_string(options_.keep_one_per.count()) +
+                     " s; it must be 0 or more");
 }
 
 CheckpointDirectory::CheckpointDirectory(CheckpointDirectory&& other) noexcept = default;
 CheckpointDirectory& CheckpointDirectory::operator=(CheckpointDirectory&& other) noexcept = default;
 CheckpointDirectory::~CheckpointDirectory() = default;
 
-std::string CheckpointDirectory::lock() {
+std::string CheckpointDirectory::lock(std::chrono::seconds wait) {
   create_folder(root_);
-  if (!lock_) lock_ = std::make_unique<DirectoryLock>(root_);
+  if (!lock_) {
+    lock_ = std::make_unique<DirectoryLock>(root_, wait);
+    for (const fs::path& leftover : entries(root_, kTemporaryPrefix)) remove_folder(leftover);
+  }
   return lock_->notice();
 }
 
+fs::path CheckpointDirectory::part_folder(const std::string& id) const {
+  require_id(id);
+  return root_ / (std::string(kTemporaryPrefix) + id);
+}
+
+fs::path CheckpointDirectory::create_part_folder(const std::string& id) {
+  fs::path folder = part_folder(id);
+  create_folder(folder);
+  return folder;
+}
+
+void CheckpointDirectory::discard(const std::string& id) noexcept {
+  try {
+    remove_folder(part_folder(id));
+  } catch (const std::exception&) {  // no memory, or no such id: there is nothing to delete
+  }
+}
+
+fs::path CheckpointDirectory::commit(const CheckpointInfo& info, const std::string& id,
+                                     std::span<const WrittenFile> files) {
+  require_step(info.step, "commit");
+  if (!lock_) throw UsageError("CheckpointDirectory::commit: call lock() first");
+  const fs::path temporary = part_folder(id);
+  Manifest manifest{info, {files.begin(), files.end()}};
+  manifest.info.time = seconds_since_1970();
+  std::sort(manifest.files.begin(), manifest.files.end(),
+            [](const WrittenFile& a, const WrittenFile& b) { return a.name < b.name; });
+  for (const WrittenFile& file : manifest.files) require_size(temporary / file.name, file.size);
+  write_file(temporary / kManifestName, to_json(manifest));  // flushes the folder, too
+  lock_->require_held();
+  fs::path target = folder_of(info.step);
+  move_into_place(temporary, target);
+  return target;
+}
+
+void CheckpointDirectory::prune(const fs::path& newest) {
+  if (options_.keep == 0) return;
+  for (const fs::path& folder : surplus(list(), newest, options_)) retire(folder);
+}
+
 fs::path CheckpointDirectory::save(const CheckpointInfo& info, const std::function<void(const fs::path&)>& write) {
-  if (info.step < 0)
-    throw UsageError("CheckpointDirectory::save: step is " + std::to_string(info.step) + "; it must be 0 or more");
+  require_step(info.step, "save");
   create_folder(root_);
   std::optional<DirectoryLock> lock_of_this_call;
   DirectoryLock& lock = lock_ ? *lock_ : lock_of_this_call.emplace(root_);
@@ -176,7 +282,7 @@ fs::path CheckpointDirectory::save(const CheckpointInfo& info, const std::functi
   for (const fs::path& leftover : entries(root_, kTemporaryPrefix)) remove_folder(leftover);
 
   const fs::path temporary = make_temporary_folder(root_, kTemporaryPrefix);
-  fs::path target = root_ / folder_name(info.step);
+  fs::path target = folder_of(info.step);
   try {
     fill(temporary, info, write);
     lock.require_held();
@@ -186,11 +292,7 @@ fs::path CheckpointDirectory::save(const CheckpointInfo& info, const std::functi
     fs::remove_all(temporary, ignored);
     throw;
   }
-  if (options_.keep > 0) {
-    std::vector<Checkpoint> others = list();
-    std::erase_if(others, [&](const Checkpoint& one) { return one.folder == target; });
-    for (const fs::path& folder : surplus(others, options_.keep - 1, !info.finite)) retire(folder);
-  }
+  prune(target);
   return target;
 }
 
@@ -204,13 +306,18 @@ std::vector<std::string> CheckpointDirectory::differences(const Metadata& saved,
   return lines;
 }
 
-std::vector<Checkpoint> CheckpointDirectory::list() const {
+void CheckpointDirectory::remove(const fs::path& folder) {
+  if (!retire(folder)) throw_errno("delete", folder);
+}
+
+std::vector<Checkpoint> CheckpointDirectory::list(std::vector<std::string>* skipped) const {
   std::vector<Checkpoint> found;
   for (const fs::path& folder : entries(root_, kCheckpointPrefix)) {
     try {
-      found.push_back({folder, read_manifest(folder).info});
-    } catch (const BackendError&) {
-      continue;  // not a complete checkpoint
+      Manifest manifest = read_manifest(folder);
+      found.push_back({folder, std::move(manifest.info), std::move(manifest.files)});
+    } catch (const BackendError& error) {
+      if (skipped != nullptr) skipped->push_back(folder.filename().string() + ": " + error.what());
     }
   }
   std::stable_sort(found.begin(), found.end(),
@@ -218,18 +325,23 @@ std::vector<Checkpoint> CheckpointDirectory::list() const {
   return found;
 }
 
+fs::path CheckpointDirectory::folder_of(std::int64_t step) const { return root_ / folder_name(step); }
+
 Checkpoint CheckpointDirectory::verify(const fs::path& folder) {
-  const Manifest manifest = read_manifest(folder);
-  for (const Manifest::File& file : manifest.files) {
-    const fs::path path = folder / file.name;
-    const std::vector<std::byte> content = read_file(path);
-    if (content.size() != file.size) {
-      throw BackendError(path.string() + " has " + std::to_string(content.size()) + " bytes, but the manifest says " +
-                         std::to_string(file.size));
-    }
-    if (base::hash64(content) != file.checksum) throw BackendError(path.string() + " does not match its checksum");
+  Manifest manifest = read_manifest(folder);
+  for (const WrittenFile& file : manifest.files) (void)read(folder, file);
+  return {folder, std::move(manifest.info), std::move(manifest.files)};
+}
+
+std::vector<std::byte> CheckpointDirectory::read(const fs::path& folder, const WrittenFile& file) {
+  const fs::path path = folder / file.name;
+  std::vector<std::byte> content = read_file(path);
+  if (content.size() != file.size) {
+    throw BackendError(path.string() + " has " + std::to_string(content.size()) + " bytes, but the manifest says " +
+                       std::to_string(file.size));
   }
-  return {folder, manifest.info};
+  if (base::hash64(content) != file.checksum) throw BackendError(path.string() + " does not match its checksum");
+  return content;
 }
 
 // A writer may commit and retire between our listing and our reading: what was listed is then no more, or another.

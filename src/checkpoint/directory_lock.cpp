@@ -143,10 +143,10 @@ std::int64_t silent_seconds(int lock, const fs::path& file) {
 
 }  // namespace
 
-DirectoryLock::DirectoryLock(const fs::path& root)
-    : file_(root / kLockName), text_(to_text(this_process())), process_(::getpid()) {
+DirectoryLock::DirectoryLock(const fs::path& root, std::chrono::seconds wait)
+    : file_(root / kLockName), text_(to_text(this_process())), wait_(wait), process_(::getpid()) {
   for (int tries = 1; !create() && !take_over_if_abandoned(tries < kTriesForContent); ++tries) {
-    if (tries > kTries) {
+    if (tries > kTries && wait_.passed()) {
       throw BackendError("cannot lock " + file_.string() +
                          ": other processes try to lock it at the same time. Try again");
     }
@@ -204,6 +204,7 @@ bool DirectoryLock::take_over_if_abandoned(bool wait_for_content) {
 
   const bool here = owner && owner->host_key == base::host_key();
   const std::int64_t silent = here ? 0 : silent_seconds(old.get(), file_);
+  if (!here && silent < kAbandonedSeconds && wait_for_heartbeat(silent)) return false;
   if (here ? !has_ended(*owner) : silent < kAbandonedSeconds) {
     throw UsageError("checkpoint directory " + file_.parent_path().string() + " is in use by " + words(owner) +
                      (here ? "" : ", last heartbeat " + std::to_string(silent) + " s ago") +
@@ -215,6 +216,15 @@ bool DirectoryLock::take_over_if_abandoned(bool wait_for_content) {
   if (!fd_ || content_of(fd_.get()) != text_) return false;
   notice_ = "took over the lock of checkpoint directory " + file_.parent_path().string() + " from " + words(owner) +
             (here ? ", which has ended" : ", no heartbeat for " + std::to_string(silent) + " s");
+  return true;
+}
+
+// False: the owner has sent one, or the time to wait is over.
+bool DirectoryLock::wait_for_heartbeat(std::int64_t silent) {
+  const bool alive = silent < last_silent_;
+  last_silent_ = silent;
+  if (alive || wait_.passed()) return false;
+  std::this_thread::sleep_for(std::chrono::seconds(1));
   return true;
 }
 

@@ -2,6 +2,7 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -9,6 +10,7 @@
 #include <string_view>
 #include <thread>
 
+#include "base/deadline.h"
 #include "base/unique_fd.h"
 
 namespace kolo::checkpoint {
@@ -30,7 +32,8 @@ struct LockOwner {
 class DirectoryLock {
  public:
   // UsageError naming the owner, if another holder of the lock lives. BackendError if the file cannot be written.
-  explicit DirectoryLock(const std::filesystem::path& root);
+  // `wait`: for an owner on another host that may have ended; until it sends a heartbeat.
+  explicit DirectoryLock(const std::filesystem::path& root, std::chrono::seconds wait = std::chrono::seconds(0));
   ~DirectoryLock();
   DirectoryLock(const DirectoryLock&) = delete;
   DirectoryLock& operator=(const DirectoryLock&) = delete;
@@ -44,6 +47,7 @@ class DirectoryLock {
  private:
   bool create();
   bool take_over_if_abandoned(bool wait_for_content);
+  [[nodiscard]] bool wait_for_heartbeat(std::int64_t silent);
   void start_heartbeat();
   // No heartbeat for so long that another host may have taken over the lock.
   [[nodiscard]] bool is_silent() const;
@@ -51,7 +55,9 @@ class DirectoryLock {
   std::filesystem::path file_;
   std::string text_;  // content of the file while this process holds the lock
   std::string notice_;
-  pid_t process_;  // a forked child leaves the lock to its parent
+  base::Deadline wait_;           // for an owner on another host
+  std::int64_t last_silent_ = 0;  // seconds since that owner's heartbeat
+  pid_t process_;                 // a forked child leaves the lock to its parent
   base::UniqueFd fd_;
   base::UniqueFd stop_;
   std::atomic<std::int64_t> last_heartbeat_ = 0;  // seconds since boot

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
@@ -15,6 +16,7 @@ namespace kolo::checkpoint {
 namespace {
 
 constexpr int kTemporaryNames = 10'000;
+constexpr std::size_t kFlushBytes = 8 << 20;
 
 fs::path folder_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }
 
@@ -51,22 +53,31 @@ AtomicFile::~AtomicFile() {
 
 void AtomicFile::append(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = ::write(fd_.get(), bytes.data(), bytes.size());
+    const ssize_t written = ::write(fd_.get(), bytes.data(), std::min(bytes.size(), kFlushBytes));
     if (written < 0) {
       if (errno == EINTR) continue;
       throw_errno("write", temporary_);
     }
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
+    const auto count = static_cast<std::size_t>(written);
+    hash_.add(bytes.first(count));
+    size_ += count;
+    bytes = bytes.subspan(count);
+    if (size_ - flushed_ < kFlushBytes) continue;
+    // Advice: file systems that cannot follow it write in fsync.
+    (void)::sync_file_range(fd_.get(), static_cast<off64_t>(flushed_), static_cast<off64_t>(size_ - flushed_),
+                            SYNC_FILE_RANGE_WRITE);
+    flushed_ = size_;
   }
 }
 
-void AtomicFile::commit() {
+WrittenFile AtomicFile::commit() {
   if (::fsync(fd_.get()) != 0) throw_errno("flush", temporary_);
   // Closed by hand: a network file system may report a failed write only here.
   if (::close(fd_.release()) != 0) throw_errno("close", temporary_);
   if (::rename(temporary_.c_str(), target_.c_str()) != 0) throw_errno("rename " + temporary_.string() + " to", target_);
   temporary_.clear();
   sync_to_disk(folder_of(target_));
+  return {target_.filename().string(), size_, hash_.value()};
 }
 
 void sync_to_disk(const fs::path& path) {
@@ -86,14 +97,14 @@ fs::path make_temporary_folder(const fs::path& parent, std::string_view prefix) 
                      ": too many temporary folders exist. Remove them");
 }
 
-void write_file(const fs::path& file, std::span<const std::byte> content) {
+WrittenFile write_file(const fs::path& file, std::span<const std::byte> content) {
   AtomicFile atomic(file);
   atomic.append(content);
-  atomic.commit();
+  return atomic.commit();
 }
 
-void write_file(const fs::path& file, std::string_view content) {
-  write_file(file, std::as_bytes(std::span(content.data(), content.size())));
+WrittenFile write_file(const fs::path& file, std::string_view content) {
+  return write_file(file, std::as_bytes(std::span(content.data(), content.size())));
 }
 
 std::vector<std::byte> read_file(const fs::path& file) {

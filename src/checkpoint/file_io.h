@@ -4,7 +4,9 @@
 #include <string>
 #include <string_view>
 
+#include "base/hash.h"
 #include "base/unique_fd.h"
+#include "kolo/checkpoint.h"
 
 namespace kolo::checkpoint {
 
@@ -22,16 +24,20 @@ class AtomicFile {
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
+  // The disk begins to write while later bytes are still being appended.
   void append(std::span<const std::byte> bytes);
   // Of the temporary file.
   [[nodiscard]] int descriptor() const noexcept { return fd_.get(); }
   // fsync, rename, fsync of the folder.
-  void commit();
+  WrittenFile commit();
 
  private:
   fs::path target_;
   fs::path temporary_;
   base::UniqueFd fd_;
+  std::uint64_t size_ = 0;
+  std::uint64_t flushed_ = 0;  // bytes that the disk was told to write
+  base::StreamHash64 hash_;
 };
 
 // Flushes a file's content, or a folder's entries, to the disk.

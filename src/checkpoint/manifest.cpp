@@ -37,7 +37,7 @@ std::uint64_t from_hex(const std::string& text) {
 
 json body_of(const Manifest& manifest) {
   json files = json::array();
-  for (const Manifest::File& file : manifest.files) {
+  for (const WrittenFile& file : manifest.files) {
     files.push_back({{"name", file.name}, {"size", file.size}, {"xxh3", to_hex(file.checksum)}});
   }
   json body = {{"format", kFormat},
@@ -47,6 +47,7 @@ json body_of(const Manifest& manifest) {
                {"metadata", manifest.info.metadata},
                {"files", std::move(files)}};
   if (!manifest.info.finite) body["finite"] = false;
+  if (manifest.info.time != 0) body["time"] = manifest.info.time;
   return body;
 }
 
@@ -79,6 +80,7 @@ Manifest parse(json document) {
   manifest.info.epoch = document.at("epoch").get<std::int64_t>();
   manifest.info.metadata = document.at("metadata").get<Metadata>();
   manifest.info.finite = !document.contains("finite");
+  manifest.info.time = document.value("time", std::int64_t{0});
   for (const json& entry : document.at("files")) {
     manifest.files.push_back({entry.at("name").get<std::string>(), entry.at("size").get<std::uint64_t>(),
                               from_hex(entry.at("xxh3").get<std::string>())});
@@ -102,7 +104,7 @@ Manifest describe_folder(const fs::path& folder, const CheckpointInfo& info) {
     manifest.files.push_back({name, content.size(), base::hash64(content)});
   }
   std::sort(manifest.files.begin(), manifest.files.end(),
-            [](const Manifest::File& a, const Manifest::File& b) { return a.name < b.name; });
+            [](const WrittenFile& a, const WrittenFile& b) { return a.name < b.name; });
   return manifest;
 }
 
@@ -110,7 +112,7 @@ std::string to_json(const Manifest& manifest) {
   try {
     // Names are read back and compared, so they are written exactly or not at all.
     for (const auto& [name, value] : manifest.info.metadata) (void)json(name).dump();
-    for (const Manifest::File& file : manifest.files) (void)json(file.name).dump();
+    for (const WrittenFile& file : manifest.files) (void)json(file.name).dump();
   } catch (const json::exception& error) {
     throw UsageError(std::string("names of a checkpoint's metadata and files must be UTF-8: ") + error.what());
   }

@@ -13,13 +13,8 @@ inline constexpr std::string_view kManifestName = "manifest.json";
 
 // What manifest.json says about the files beside it.
 struct Manifest {
-  struct File {
-    std::string name;
-    std::uint64_t size = 0;
-    std::uint64_t checksum = 0;  // XXH3, 64 bit
-  };
   CheckpointInfo info;
-  std::vector<File> files;  // by name
+  std::vector<WrittenFile> files;  // by name
 };
 
 // Reads and sums up every file of the folder. UsageError for folders inside it.

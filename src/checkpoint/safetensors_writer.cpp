@@ -63,7 +63,7 @@ std::string make_header(std::span<const TensorView> tensors, const Metadata& met
 
 }  // namespace
 
-void write_safetensors(const fs::path& file, std::span<const TensorView> tensors, const Metadata& metadata) {
+WrittenFile write_safetensors(const fs::path& file, std::span<const TensorView> tensors, const Metadata& metadata) {
   std::string header = make_header(tensors, metadata);
   header.resize((header.size() + kHeaderAlignment - 1) / kHeaderAlignment * kHeaderAlignment, ' ');
   if (header.size() > kMaxHeaderBytes)
@@ -76,7 +76,18 @@ void write_safetensors(const fs::path& file, std::span<const TensorView> tensors
   atomic.append(length);
   atomic.append(std::as_bytes(std::span(header)));
   for (const TensorView& tensor : tensors) atomic.append(tensor.bytes);
-  atomic.commit();
+  return atomic.commit();
+}
+
+WrittenFile write_safetensors_index(const fs::path& index, std::span<const std::pair<std::string, std::string>> files,
+                                    std::uint64_t bytes) {
+  nlohmann::json map = nlohmann::json::object();
+  for (const auto& [tensor, file] : files) {
+    require_utf8(tensor);
+    map[tensor] = file;
+  }
+  const nlohmann::ordered_json document = {{"metadata", {{"total_size", bytes}}}, {"weight_map", std::move(map)}};
+  return write_file(index, std::string_view(json_text(document, 2) + "\n"));
 }
 
 }  // namespace kolo::checkpoint

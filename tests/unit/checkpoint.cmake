@@ -1,4 +1,4 @@
-kolo_test(unit.checkpoint SOURCES checkpoint/safetensors_test.cpp checkpoint/checkpoint_directory_test.cpp checkpoint/directory_lock_test.cpp checkpoint/manifest_test.cpp LABELS unit)
+kolo_test(unit.checkpoint SOURCES checkpoint/safetensors_test.cpp checkpoint/checkpoint_directory_test.cpp checkpoint/directory_lock_test.cpp checkpoint/manifest_test.cpp checkpoint/parts_test.cpp LABELS unit)
 # Another implementation reads what ours wrote.
 find_package(Python3 COMPONENTS Interpreter QUIET)
 if(Python3_FOUND)
