@@ -10,6 +10,7 @@
 #include "kolo/torch/broadcast.h"
 #include "kolo/torch/distributed_optimizer.h"
 #include "torch/agree_on_call.h"
+#include "torch/failure_text.h"
 
 namespace kolo {
 namespace {
@@ -81,13 +82,7 @@ std::string shape_of(const torch::optim::Optimizer& optimizer) {
 // What fails on one rank is thrown on all of them.
 template <class Act>
 void share_failures(Context& context, const std::string& what, Act act) {
-  std::string failure;
-  try {
-    act();
-  } catch (const std::exception& error) {
-    failure = *error.what() != '\0' ? error.what() : "no text";
-  }
-  const auto failures = gather_texts(context, "broadcast_optimizer_state: " + what, failure);
+  const auto failures = gather_texts(context, "broadcast_optimizer_state: " + what, failure_of(act));
   for (std::size_t rank = 0; rank < failures.size(); ++rank) {
     if (!failures[rank].empty()) {
       throw MismatchError("broadcast_optimizer_state: rank " + std::to_string(rank) + " could not " + what + ": " +

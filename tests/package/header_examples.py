@@ -34,6 +34,9 @@ GIVEN = {
     "data/normalize_images.h": CONTEXT + " torch::Tensor bytes; torch::Device device(torch::kCPU);",
     "torch/torch.h": MODEL + " torch::optim::SGD sgd(model->parameters(), 0.1);",
     "torch/broadcast.h": MODEL + " torch::optim::SGD sgd(model->parameters(), 0.1);",
+    "torch/checkpointer.h": "kolo::Context* context = nullptr; torch::nn::Sequential model; kolo::DistributedSampler sampler({}); "
+                            "torch::optim::SGD optimizer(model->parameters(), 0.1); std::int64_t steps = 1; "
+                            "const auto train_step = [] {};",
     "torch/distributed_optimizer.h": MODEL + " const auto loss = [](torch::nn::Sequential&) { return torch::Tensor(); };",
     "torch/fused_optimizers.h": MODEL,
     "torch/grad_scaler.h": MODEL + " torch::Tensor loss; torch::optim::SGD optimizer(model->parameters(), 0.1);",

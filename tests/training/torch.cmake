@@ -13,6 +13,17 @@ kolo_test(training.passes TORCH SOURCES passes_test.cpp LABELS training torch TI
 kolo_test(training.held_gradients TORCH SOURCES held_gradients_test.cpp LABELS training torch TIMEOUT 120)
 kolo_test(training.many_parameters TORCH SOURCES many_parameters_test.cpp LABELS training torch unsanitized TIMEOUT 300)
 kolo_test(training.drift TORCH SOURCES drift_test.cpp LABELS training torch TIMEOUT 120)
+kolo_test(training.checkpointer TORCH SOURCES checkpointer_test.cpp checkpointed_objects_test.cpp LABELS training torch TIMEOUT 300)
+if(KOLO_HAVE_TORCH AND KOLO_HAVE_MPI AND TARGET kolo_program)
+  add_executable(preemptible preemptible.cpp)
+  target_include_directories(preemptible PRIVATE ${kolo_SOURCE_DIR}/src ${kolo_SOURCE_DIR})
+  target_link_libraries(preemptible PRIVATE kolo_torch_internal kolo_warnings)
+  kolo_test_compilation(preemptible TORCH)
+  add_test(NAME training.preemptions COMMAND python3 -B ${CMAKE_CURRENT_SOURCE_DIR}/preemptions.py
+    $<TARGET_FILE:kolo_program> $<TARGET_FILE:preemptible>)
+  set_tests_properties(training.preemptions PROPERTIES LABELS "training;torch;mpi;unsanitized" TIMEOUT 600 COST 60 PROCESSORS 2
+    RESOURCE_LOCK killed_jobs)
+endif()
 kolo_test(training.frozen TORCH SOURCES frozen_test.cpp LABELS training torch TIMEOUT 120)
 kolo_test(training.model TORCH SOURCES model_test.cpp ops_test.cpp LABELS training torch unsanitized TIMEOUT 300)
 kolo_test(training.optimizer_interface TORCH SOURCES optimizer_interface_test.cpp LABELS training torch TIMEOUT 120)

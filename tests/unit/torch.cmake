@@ -1,4 +1,4 @@
-kolo_test(unit.torch TORCH SOURCES torch/gradient_binding_test.cpp torch/gradient_slot_test.cpp torch/fingerprint_test.cpp torch/tensor_check_test.cpp torch/gradient_allocator_test.cpp torch/execution_environment_test.cpp torch/optimizer_settings_test.cpp torch/fused_adamw_test.cpp torch/fused_sgd_test.cpp LABELS unit torch)
+kolo_test(unit.torch TORCH SOURCES torch/gradient_binding_test.cpp torch/gradient_slot_test.cpp torch/fingerprint_test.cpp torch/tensor_check_test.cpp torch/gradient_allocator_test.cpp torch/execution_environment_test.cpp torch/optimizer_settings_test.cpp torch/fused_adamw_test.cpp torch/fused_sgd_test.cpp torch/checkpoint_snapshot_test.cpp torch/stop_signals_test.cpp LABELS unit torch)
 # With what LibTorch finds here, and with the instructions that every processor has.
 kolo_test(unit.update_bits TORCH SOURCES torch/update_bits_test.cpp LABELS unit torch)
 if(TARGET unit.update_bits)

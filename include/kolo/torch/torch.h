@@ -5,6 +5,7 @@
 //   kolo::DistributedOptimizer optimizer(context, sgd, model);
 #include "kolo/kolo.h"
 #include "kolo/torch/broadcast.h"
+#include "kolo/torch/checkpointer.h"
 #include "kolo/torch/cuda.h"
 #include "kolo/torch/distributed_optimizer.h"
 #include "kolo/torch/fused_optimizers.h"
