@@ -118,7 +118,14 @@ std::vector<int> Job::by_guilt() const {
   return ranks;
 }
 
+bool Job::stopped() const {
+  return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) {
+    return rank.phase == Phase::ended && rank.end.how == How::exited && rank.end.value == kStatusStopped;
+  });
+}
+
 int Job::status() const {
+  if (stopped()) return kStatusStopped;
   if (cause_ && !cause_->text.empty()) return cause_->status;
   const bool anybody_ok = order_.size() < ranks_.size();
   for (const int number : by_guilt()) {
@@ -160,7 +167,13 @@ std::vector<std::string> Job::summary(Clock::time_point now) const {
       ++(status_of(rank) == 0 ? ok : failed);
     }
   }
-  std::string first = base::counted(ranks_.size(), "rank") + ": " + std::to_string(ok) + " ok";
+  std::string first = base::counted(ranks_.size(), "rank") + ": ";
+  if (stopped()) {
+    first += "stopped early in " + seconds(now - begin_);
+    if (cause_ && !cause_->text.empty()) first += "; " + cause_->text;
+    return {first + "; exit status " + std::to_string(kStatusStopped) + ": start the job again"};
+  }
+  first += std::to_string(ok) + " ok";
   if (failed > 0) first += ", " + std::to_string(failed) + " failed";
   if (lost > 0) first += ", " + std::to_string(lost) + " lost";
   first += " in " + seconds(now - begin_);

@@ -15,6 +15,8 @@ inline constexpr int kStatusTimeout = 124;
 inline constexpr int kStatusLost = 120;        // a host, or the launcher's daemon on it, is gone or out of reach
 inline constexpr int kStatusNotStarted = 121;  // the launcher did not start all ranks, or ended before they did
 inline constexpr int kStatusUnwritable = 122;  // what ranks wrote could not be written
+// A rank's own: it has stopped early and asks to be started again (Checkpointer::kStoppedStatus, EX_TEMPFAIL).
+inline constexpr int kStatusStopped = 75;
 
 struct JobPolicy {
   std::string program;  // as it was given, for what is said of it
@@ -61,6 +63,7 @@ class Job {
   [[nodiscard]] bool all_started() const;
   // Every rank's program could be started.
   [[nodiscard]] bool ran() const;
+  // kStatusStopped if all ranks ended with it, whatever has ended the job.
   [[nodiscard]] int status() const;
   [[nodiscard]] const std::vector<Rank>& ranks() const { return ranks_; }
   // Lines for people, without a newline. The first says how many; the others whom it happened to.
@@ -73,6 +76,7 @@ class Job {
   };
   void finish(int rank, Phase phase, Clock::time_point now);
   [[nodiscard]] int status_of(const Rank& rank) const;
+  [[nodiscard]] bool stopped() const;
   // In the order of ends, but those first that had not been told of another's failure, and had not been ended for it.
   [[nodiscard]] std::vector<int> by_guilt() const;
   // Of a rank whose end a job with recovery and allow_lost may go on without.

@@ -48,6 +48,31 @@ TEST(RunJob, TheFirstFailureCounts) {
   EXPECT_EQ(lines[2], "rank 0 on h0: killed by SIGTERM, after 2.0 s, when the job was ended");
 }
 
+TEST(RunJob, RanksThatAllStoppedEarlyAreNoFailure) {
+  for (const bool by_signal : {false, true}) {
+    Job job = all_running(2);
+    if (by_signal) {
+      job.interrupted(SIGTERM);
+      job.ending();
+    }
+    job.ended(0, {How::exited, kStatusStopped}, kBegin + 1s);
+    job.ended(1, {How::exited, kStatusStopped}, kBegin + 2s);
+    EXPECT_EQ(job.status(), 75);
+    const std::string cause = by_signal ? "; interrupted by SIGTERM" : "";
+    EXPECT_EQ(job.summary(kBegin + 2s), std::vector<std::string>{"2 ranks: stopped early in 2.0 s" + cause +
+                                                                 "; exit status 75: start the job again"});
+  }
+}
+
+TEST(RunJob, RankThatWasKilledWhileOthersStoppedEarlyIsAFailure) {
+  Job job = all_running(2);
+  job.interrupted(SIGTERM);
+  job.ending();
+  job.ended(0, {How::exited, kStatusStopped}, kBegin + 1s);
+  job.ended(1, {How::signalled, SIGKILL}, kBegin + 2s);
+  EXPECT_EQ(job.status(), 143);
+}
+
 // They end in any order.
 TEST(RunJob, WhoWasToldOfAFailureHasNotFailedFirst) {
   for (const bool recovery : {false, true}) {
