@@ -7,6 +7,7 @@ class App;
 
 namespace kolo::tools {
 
+void add_checkpoint_command(CLI::App& app);
 void add_config_command(CLI::App& app);
 // Returns `perf`, for further measurements to be added to.
 CLI::App& add_perf_command(CLI::App& app);

@@ -58,6 +58,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", kolo::tools::version_text);
   app.require_subcommand(1);
   app.failure_message(explain);
+  kolo::tools::add_checkpoint_command(app);
   kolo::tools::add_config_command(app);
   kolo::tools::add_engine_command(kolo::tools::add_perf_command(app));
   kolo::tools::add_data_command(app);
