@@ -122,8 +122,7 @@ Found communication_limit(const Subject& subject) {
   }
   text += "Try " + faster_network(subject) + "more samples for each rank or a larger passes_per_step.";
   if (is_link && bytes >= kWorthHalving) {
-    text += " If parameters are fp32, 16-bit parameters reduce " + bytes_text(bytes / 2) + " instead of " +
-            bytes_text(bytes) + ".";
+    text += " If parameters are fp32, 16-bit parameters halve the bytes to " + bytes_text(bytes / 2) + ".";
   }
   return Limit{exposed, text};
 }

@@ -69,7 +69,7 @@ TEST(ScalingAdvice, LongCommunicationNamesNetworkBytesAndLineRate) {
                           "The network is the limit: a step waits 200 ms (50 %) for reductions of 25 MB. "
                           "The 1gbit link needs at least 200 ms for them; (comm.) is 250 ms. Try more samples for "
                           "each rank or a larger passes_per_step. If parameters are fp32, 16-bit parameters "
-                          "reduce 12 MB instead of 25 MB."));
+                          "halve the bytes to 12 MB."));
 }
 
 TEST(ScalingAdvice, FasterNetworkThatWasMeasuredIsNamed) {
