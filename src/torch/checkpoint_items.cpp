@@ -67,7 +67,7 @@ class ModelItem final : public CheckpointItem {
     }
     return found;
   }
-  std::string archive(bool /*rank_0*/) override { return {}; }
+  std::string archive() override { return {}; }
 
   void begin_load() override {
     missing_.clear();
@@ -138,8 +138,7 @@ class OptimizerItem final : public CheckpointItem {
     return found;
   }
 
-  std::string archive(bool rank_0) override {
-    if (!rank_0) return {};
+  std::string archive() override {
     std::optional<WithoutState> without;
     if (has_fields_) without.emplace(inner());
     return archive_bytes([this](auto& archive) { outer_.save(archive); });
@@ -235,7 +234,7 @@ class ArchiveItem final : public CheckpointItem {
               std::function<void(torch::serialize::InputArchive&)> load)
       : CheckpointItem(std::move(name)), save_(std::move(save)), load_(std::move(load)) {}
 
-  std::string archive(bool rank_0) override { return rank_0 ? archive_bytes(save_) : std::string(); }
+  std::string archive() override { return archive_bytes(save_); }
   void load_archive(const std::string& bytes) override { read_archive(bytes, c10::kCPU, load_); }
 
  private:

@@ -39,8 +39,8 @@ class CheckpointItem {
 
   // In the same order on all ranks.
   [[nodiscard]] virtual std::vector<ItemTensor> tensors() { return {}; }
-  // What rank 0 saves besides; empty: nothing. `rank_0`: whether the caller is rank 0.
-  [[nodiscard]] virtual std::string archive(bool rank_0) = 0;
+  // What rank 0 saves besides; empty: nothing. Only rank 0 calls it.
+  [[nodiscard]] virtual std::string archive() = 0;
 
   // In this order: tensors of the file, in any order; the archive; the end.
   virtual void begin_load() {}

@@ -10,6 +10,7 @@
 #include <set>
 #include <sstream>
 
+#include "kolo/spi/strides.h"
 #include "torch/dtype.h"
 #include "torch/fingerprint.h"
 #include "torch/row_major.h"
@@ -35,23 +36,11 @@ std::string file_name(const std::string& item, std::size_t number, std::size_t c
 
 // The strides that a copy has in memory: those of the tensor if it has no gaps, else row-major.
 std::vector<std::int64_t> strides_of_copy(const at::Tensor& tensor) {
-  if (tensor.is_non_overlapping_and_dense()) return tensor.strides().vec();
-  std::vector<std::int64_t> strides(static_cast<std::size_t>(tensor.dim()));
-  std::int64_t next = 1;
-  for (std::size_t d = strides.size(); d-- > 0;) {
-    strides[d] = next;
-    next *= std::max<std::int64_t>(tensor.size(static_cast<std::int64_t>(d)), 1);
-  }
-  return strides;
+  return tensor.is_non_overlapping_and_dense() ? tensor.strides().vec() : kolo::contiguous_strides(tensor.sizes());
 }
 
 bool is_row_major(const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& strides) {
-  std::int64_t next = 1;
-  for (std::size_t d = sizes.size(); d-- > 0;) {
-    if (sizes[d] > 1 && strides[d] != next) return false;
-    next *= sizes[d];
-  }
-  return true;
+  return canonical_strides(sizes, strides) == canonical_strides(sizes, {});
 }
 
 std::uint64_t bytes_of(const ItemTensor& each) { return each.tensor.nbytes(); }
@@ -90,12 +79,13 @@ std::byte* StagingBuffer::reserve(std::size_t bytes, bool pinned) {
 
 CheckpointSnapshot::CheckpointSnapshot(const std::vector<std::unique_ptr<CheckpointItem>>& items, int rank, int ranks,
                                        StagingBuffer& staging) {
-  for (const auto& item : items) add_item(*item, rank, ranks);
-  layout_ = fingerprint(layout_text_);
+  std::ostringstream layout;
+  for (const auto& item : items) add_item(*item, rank, ranks, layout);
+  layout_ = fingerprint(layout.str());
   copy_all(staging);
 }
 
-void CheckpointSnapshot::add_item(CheckpointItem& item, int rank, int ranks) {
+void CheckpointSnapshot::add_item(CheckpointItem& item, int rank, int ranks, std::ostream& layout) {
   const std::vector<ItemTensor> tensors = item.tensors();
   const std::vector<int> owners = share_out(tensors, ranks);
   const std::set<int> writers(owners.begin(), owners.end());
@@ -103,26 +93,26 @@ void CheckpointSnapshot::add_item(CheckpointItem& item, int rank, int ranks) {
     const auto number = std::distance(writers.begin(), writers.find(owner));
     return file_name(item.name(), static_cast<std::size_t>(number), writers.size());
   };
-  Index index{item.name() + ".safetensors.index.json", {}, 0};
   TensorFile mine;
-  std::ostringstream layout;
+  if (writers.contains(rank)) mine.name = file_of(rank);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const auto& [name, tensor, from_rank_0] = tensors[i];
     layout << item.name() << '\n' << name << '\n' << tensor.scalar_type() << tensor.sizes() << '\n';
-    index.files.emplace_back(name, file_of(owners[i]));
-    index.bytes += tensor.nbytes();
     if (owners[i] != rank) continue;
-    mine.name = file_of(rank);
     mine.tensors.push_back({{name, to_dtype(tensor.scalar_type(), name), tensor.sizes().vec(), {}},
                             strides_of_copy(tensor),
                             resolved(tensor.detach())});
   }
-  layout_text_ += layout.str();
   if (!mine.tensors.empty()) tensor_files_.push_back(std::move(mine));
-  if (rank == 0 && writers.size() > 1) indexes_.push_back(std::move(index));
-  if (std::string archive = item.archive(rank == 0); !archive.empty()) {
-    add_file(item.name() + ".pt", std::move(archive));
+  if (rank != 0) return;
+  if (writers.size() > 1) {
+    Index& index = indexes_.emplace_back(Index{item.name() + ".safetensors.index.json", {}, 0});
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      index.files.emplace_back(tensors[i].name, file_of(owners[i]));
+      index.bytes += bytes_of(tensors[i]);
+    }
   }
+  if (std::string archive = item.archive(); !archive.empty()) add_file(item.name() + ".pt", std::move(archive));
 }
 
 // Work of all streams of a GPU comes first: the program may have updated the weights in another one.

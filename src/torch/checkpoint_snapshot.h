@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <iosfwd>
 #include <memory>
 #include <string>
 #include <utility>
@@ -73,13 +74,12 @@ class CheckpointSnapshot {
     std::vector<std::pair<std::string, std::string>> files;  // of each tensor
     std::uint64_t bytes = 0;
   };
-  void add_item(CheckpointItem& item, int rank, int ranks);
+  void add_item(CheckpointItem& item, int rank, int ranks, std::ostream& layout);
   void copy_all(StagingBuffer& staging);
 
   std::vector<TensorFile> tensor_files_;
   std::vector<std::pair<std::string, std::string>> texts_;
   std::vector<Index> indexes_;
-  std::string layout_text_;
   std::uint64_t layout_ = 0;
   std::uint64_t bytes_ = 0;
 };
